@@ -1,0 +1,40 @@
+# The front door. CMake builds; this file installs what is missing and names what can be done: `make help`.
+BUILD ?= build
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc)
+CHECK = bash tests/project/check.sh $(BUILD)
+
+MAKEFLAGS += --no-print-directory
+.NOTPARALLEL:
+.PHONY: all setup demo check check-native check-address check-thread check-aarch64 check-fuzz check-exhaustive install clean help
+
+all: ## build/softmax and the libraries (the default)
+	@command -v cmake >/dev/null || { echo "cmake is missing: 'make setup' installs what is needed"; exit 1; }
+	@mkdir -p $(BUILD)
+	@cmake -S . -B $(BUILD) >$(BUILD)/configure.log || { cat $(BUILD)/configure.log; exit 1; }
+	@cmake --build $(BUILD) -j $(JOBS) --target softmax_shared softmax_static softmax_command
+
+setup: ## installs the packages of packages.apt (root or sudo) and a Python environment in build/venv
+	@mkdir -p $(BUILD)
+	@sh cmake/setup.sh packages.apt requirements-check.txt $(BUILD)/venv
+
+demo: setup all ## softmax on real scores, with proof beside it
+	@bash examples/demo.sh
+
+check: setup ## every test (native, sanitizers, 64-bit Arm under qemu, an outside project, fuzzers)
+	@$(CHECK) native address thread aarch64 fuzz
+
+check-native check-address check-thread check-aarch64 check-fuzz: check-%: setup
+	@$(CHECK) $*
+
+check-exhaustive: setup ## the tests that take very long, such as exp over all floats
+	@$(CHECK) exhaustive
+
+install: all ## to PREFIX (/usr/local); DESTDIR is obeyed
+	@cmake --install $(BUILD) --prefix $(PREFIX)
+
+clean: ## removes the build folder
+	rm -rf $(BUILD)
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1:/' | awk -F: '{ printf "  make %-17s %s\n", $$1, $$2 }'

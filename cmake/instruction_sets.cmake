@@ -1,0 +1,23 @@
+# One file per instruction set, src/cpu/kernels_<set>.c: wide registers are switched on for that file alone.
+# Leaves in softmax_sources the files for this processor family, and in softmax_isa_definitions SOFTMAX_HAVE_<SET>=1 for each.
+set(softmax_isa_avx2_processors "x86_64|AMD64|amd64")
+set(softmax_isa_avx2_flags -mavx2 -mfma -mf16c)
+set(softmax_isa_avx512_processors "x86_64|AMD64|amd64")
+set(softmax_isa_avx512_flags -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c -mprefer-vector-width=512)
+set(softmax_isa_neon_processors "aarch64|arm64|ARM64")
+set(softmax_isa_neon_flags "")
+
+set(softmax_isa_definitions "")
+foreach(isa IN ITEMS avx2 avx512 neon)
+    set(file ${CMAKE_CURRENT_SOURCE_DIR}/src/cpu/kernels_${isa}.c)
+    if(NOT file IN_LIST softmax_sources)
+        continue()
+    endif()
+    if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(${softmax_isa_${isa}_processors})$")
+        set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS "${softmax_isa_${isa}_flags}")
+        string(TOUPPER ${isa} upper)
+        list(APPEND softmax_isa_definitions SOFTMAX_HAVE_${upper}=1)
+    else()
+        list(REMOVE_ITEM softmax_sources ${file})
+    endif()
+endforeach()

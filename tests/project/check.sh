@@ -1,0 +1,89 @@
+#!/bin/bash
+# check.sh BUILD STAGE...: builds and tests what each stage names, goes on after a failure, and closes with one line of totals.
+#   native      all tests but the exhaustive ones
+#   address     the C tests under AddressSanitizer, LeakSanitizer and UndefinedBehaviorSanitizer (clang)
+#   thread      the C tests under ThreadSanitizer (clang, libomp with Archer)
+#   aarch64     cross built for 64-bit Arm, the C tests run under user-mode qemu
+#   fuzz        every fuzzer for a minute, in the address build
+#   exhaustive  the tests that take very long: native build
+set -u
+build=$1
+shift
+source=$(cd "$(dirname "$0")/../.." && pwd)
+jobs=$(nproc)
+mkdir -p "$build"
+build=$(cd "$build" && pwd)
+passed=0
+failed=0
+skipped=0
+report=()
+
+count() # stage, junit file: adds its numbers to the totals
+{
+    local head tests=0 failures=0 disabled=0 skips=0
+    head=$(tr '\n' ' ' <"$2" | grep -o '<testsuite [^>]*>')
+    eval "$(grep -oE '\b(tests|failures|disabled|skipped)="[0-9]+"' <<<"$head" | sed 's/^skipped=/skips=/')"
+    passed=$((passed + tests - failures - disabled - skips))
+    failed=$((failed + failures))
+    skipped=$((skipped + skips + disabled))
+    report+=("$(printf '%-11s %4d passed %3d failed %3d skipped  %4d s' "$1" $((tests - failures - disabled - skips)) \
+        "$failures" $((skips + disabled)) $SECONDS)")
+}
+
+broken() # stage, words: a stage that could not run counts as one failure
+{
+    failed=$((failed + 1))
+    report+=("$(printf '%-11s FAILED: %s' "$1" "$2")")
+}
+
+stage() # name, folder, ctest options, cmake options...: configure, build, test
+{
+    local name=$1 folder=$2 log=$build/check-$1.log
+    local -a ctest_options
+    read -ra ctest_options <<<"$3"
+    shift 3
+    SECONDS=0
+    printf '\n==== %s ====\n' "$name"
+    if ! { cmake -S "$source" -B "$folder" "$@" && cmake --build "$folder" -j "$jobs"; } >"$log" 2>&1; then
+        grep -nE 'error|Error|undefined reference' "$log" | head -40
+        tail -5 "$log"
+        broken "$name" "did not build; the whole log is $log"
+        return
+    fi
+    grep -E '^-- Test .* is not built' "$log"
+    rm -f "$folder/junit.xml"
+    ctest --test-dir "$folder" -j "$jobs" --output-on-failure --no-tests=error --output-junit "$folder/junit.xml" \
+        "${ctest_options[@]}"
+    if [ ! -s "$folder/junit.xml" ]; then
+        broken "$name" "ran no test"
+        return
+    fi
+    count "$name" "$folder/junit.xml"
+    # Which instruction sets ran, and which could not: from the test that forces each.
+    local isas
+    isas=$(grep -hE '^isa [a-z0-9]+: ' "$folder/Testing/Temporary/LastTest.log" | sort -u | sed 's/^isa //' | paste -sd ';' | sed 's/;/; /g')
+    [ -n "$isas" ] && report+=("            $isas")
+}
+
+for name in "$@"; do
+    case $name in
+    native) stage native "$build" "-LE exhaustive" ;;
+    exhaustive) stage exhaustive "$build" "-L exhaustive" ;;
+    address) stage address "$build/address" "-LE exhaustive|fuzz" -DCMAKE_C_COMPILER=clang -DSOFTMAX_SANITIZE=address,undefined \
+        -DSOFTMAX_WERROR=ON -DSOFTMAX_FUZZ=ON ;;
+    fuzz) stage fuzz "$build/address" "-L fuzz" -DCMAKE_C_COMPILER=clang -DSOFTMAX_SANITIZE=address,undefined \
+        -DSOFTMAX_WERROR=ON -DSOFTMAX_FUZZ=ON ;;
+    thread) stage thread "$build/thread" "-LE exhaustive" -DCMAKE_C_COMPILER=clang -DSOFTMAX_SANITIZE=thread -DSOFTMAX_WERROR=ON ;;
+    aarch64) stage aarch64 "$build/aarch64" "-LE exhaustive" -DSOFTMAX_WERROR=ON \
+        "-DCMAKE_TOOLCHAIN_FILE=$source/cmake/aarch64-linux-gnu.cmake" ;;
+    *)
+        echo "check.sh: unknown stage '$name'; known: native address thread aarch64 fuzz exhaustive" >&2
+        exit 2
+        ;;
+    esac
+done
+
+printf '\n==== summary ====\n'
+printf '%s\n' "${report[@]}"
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
