@@ -1,10 +1,21 @@
 # softmax_add_test, softmax_add_script_test and softmax_add_fuzzer, as tests/CMakeLists.txt describes them.
 
-# What the tests share, tests/oracle/*.c: the files that include mpfr.h apart from the others.
+# What the tests share, tests/oracle/*.c: the files that reach mpfr.h, also through another header, apart from the others.
 file(GLOB softmax_test_support_sources CONFIGURE_DEPENDS oracle/*.c)
+file(GLOB softmax_test_headers CONFIGURE_DEPENDS oracle/*.h)
 set(softmax_test_oracle_sources "")
+set(mpfr_headers "mpfr|gmp")
+foreach(depth RANGE 1 3)
+    foreach(header IN LISTS softmax_test_headers)
+        file(STRINGS ${header} mpfr_lines REGEX "#include .*[</\"](${mpfr_headers})\\.h")
+        get_filename_component(name ${header} NAME_WE)
+        if(mpfr_lines AND NOT "|${mpfr_headers}|" MATCHES "\\|${name}\\|")
+            string(APPEND mpfr_headers "|${name}")
+        endif()
+    endforeach()
+endforeach()
 foreach(file IN LISTS softmax_test_support_sources)
-    file(STRINGS ${file} mpfr_lines REGEX "include <(mpfr|gmp)\\.h>|mpfr_oracle\\.h")
+    file(STRINGS ${file} mpfr_lines REGEX "#include .*[</\"](${mpfr_headers})\\.h")
     if(mpfr_lines)
         list(APPEND softmax_test_oracle_sources ${file})
         list(REMOVE_ITEM softmax_test_support_sources ${file})
