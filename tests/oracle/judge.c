@@ -1,0 +1,172 @@
+#include "judge.h"
+
+#include <math.h>
+#include <mpfr.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SAMPLE = 997 }; /* one row of so many goes to MPFR whatever the screen says */
+
+static double contract_bound(operation operation, const float_format *format)
+{
+    if (format->precision < 20)
+        return 0.51;
+    switch (operation) {
+    case SOFTMAX:
+        return 2.1;
+    case LOGSUMEXP:
+        return 1;
+    default:
+        return 2;
+    }
+}
+
+judge judge_of(operation operation, const float_format *format)
+{
+    judge made = {.part = {{operation_names[operation], format, contract_bound(operation, format), 0}}};
+    return made;
+}
+
+void judge_free(judge *judge)
+{
+    screen_answer_free(&judge->screen);
+    exact_answer_free(&judge->exact);
+}
+
+static int part_of(const row_problem *problem, int64_t index)
+{
+    if (problem->operation != CROSS_ENTROPY || index == 0)
+        return 0;
+    return index <= problem->columns ? 1 : 2;
+}
+
+/* 16-bit results whose terms cancel are the exact value rounded once, after float32's own error of the terms. */
+static double allowed_before_rounding(const row_problem *problem, long double value, long double magnitude,
+                                      const float_format *format)
+{
+    bool cancels = problem->operation >= SOFTMAX_BACKWARD;
+    if (format->precision >= 20 || !cancels)
+        return 0;
+    return (double)(2 * ulp_unit(fabsl(magnitude), &float_formats[0]) / ulp_unit(fabsl(value), format));
+}
+
+static double screened_error(const judge *judge, const row_problem *problem, int64_t i, double result,
+                             const float_format *format)
+{
+    long double value = judge->screen.value[i], magnitude = judge->screen.magnitude[i];
+    bool narrow = format->precision < 20;
+    double error = ulp_error_screened(result, value, narrow ? value : magnitude, format);
+    return fmax(0, error - allowed_before_rounding(problem, value, magnitude, format));
+}
+
+static double exact_error(const judge *judge, const row_problem *problem, int64_t i, double result,
+                          const float_format *format)
+{
+    mpfr_t *value = judge->exact.value, *magnitude = judge->exact.magnitude;
+    bool narrow = format->precision < 20;
+    double error = ulp_error(result, value[i], narrow ? value[i] : magnitude[i], format);
+    return fmax(0, error - allowed_before_rounding(problem, mpfr_get_ld(value[i], MPFR_RNDN),
+                                                   mpfr_get_ld(magnitude[i], MPFR_RNDN), format));
+}
+
+/* The worst errors of a row by part, screened or exact. */
+static void row_errors(const judge *judge, const row_problem *problem, const double *result, bool exactly,
+                       double errors[JUDGE_PARTS])
+{
+    int64_t count = row_problem_values(problem);
+    memset(errors, 0, JUDGE_PARTS * sizeof *errors);
+    for (int64_t i = 0; i < count; i++) {
+        int part = part_of(problem, i);
+        const float_format *format = judge->part[part].format;
+        if (!format)
+            continue;
+        double error = exactly ? exact_error(judge, problem, i, result[i], format)
+                               : screened_error(judge, problem, i, result[i], format);
+        errors[part] = fmax(errors[part], error);
+    }
+}
+
+static bool near_a_bound(const judge *judge, const double errors[JUDGE_PARTS])
+{
+    for (int part = 0; part < JUDGE_PARTS; part++) {
+        const float_format *format = judge->part[part].format;
+        if (!format)
+            continue;
+        double clear = format->precision < 20 ? 0.99 : format->precision < 30 ? 0.8 : 0.9;
+        if (!(errors[part] < clear * judge->part[part].bound))
+            return true;
+    }
+    return false;
+}
+
+static bool within_bounds(const judge *judge, const double errors[JUDGE_PARTS])
+{
+    for (int part = 0; part < JUDGE_PARTS; part++)
+        if (judge->part[part].format && !(errors[part] <= judge->part[part].bound))
+            return false;
+    return true;
+}
+
+bool judge_row(judge *judge, const row_problem *problem, const double *result)
+{
+    double errors[JUDGE_PARTS];
+    screen_solve(problem, &judge->screen);
+    row_errors(judge, problem, result, false, errors);
+    if (near_a_bound(judge, errors) || judge->rows % SAMPLE == 0) {
+        exact_solve(problem, &judge->exact);
+        row_errors(judge, problem, result, true, errors);
+        judge->exact_rows++;
+    }
+    judge->rows++;
+    for (int part = 0; part < JUDGE_PARTS; part++) {
+        if (errors[part] > judge->part[part].worst) {
+            judge->part[part].worst = errors[part];
+            judge->worst_problem = *problem;
+        }
+    }
+    return within_bounds(judge, errors);
+}
+
+bool judge_holds(const judge *judge)
+{
+    double worst[JUDGE_PARTS];
+    for (int part = 0; part < JUDGE_PARTS; part++)
+        worst[part] = judge->part[part].worst;
+    return judge->rows > 0 && within_bounds(judge, worst);
+}
+
+void judge_print(const judge *judge, const char *words)
+{
+    printf("%-58s %8ld rows, %6ld by MPFR:", words, judge->rows, judge->exact_rows);
+    for (int part = 0; part < JUDGE_PARTS; part++)
+        if (judge->part[part].format)
+            printf(" %s %s %.4f ULP (bound %g)", judge->part[part].name, judge->part[part].format->name,
+                   judge->part[part].worst, judge->part[part].bound);
+    printf("%s\n", judge_holds(judge) ? "" : "  FAILED");
+    fflush(stdout);
+}
+
+unsigned judge_fakes(judge *judge, const row_problem *problem)
+{
+    int64_t count = row_problem_values(problem);
+    double *fake = malloc((size_t)count * sizeof *fake);
+    unsigned passed = 0;
+    if (!fake)
+        abort();
+    screen_solve(problem, &judge->screen);
+    for (int which = 0; which < 3; which++) {
+        double errors[JUDGE_PARTS];
+        for (int64_t i = 0; i < count; i++) {
+            const float_format *format = judge->part[part_of(problem, i)].format;
+            uint64_t untouched = 0xa5a5a5a5a5a5a5a5u;
+            fake[i] = which == 0 ? 0 : 1.0 / (double)problem->columns;
+            if (format)
+                fake[i] = which == 2 ? format_load(format, &untouched, 0) : format_round(format, fake[i]);
+        }
+        row_errors(judge, problem, fake, false, errors);
+        if (within_bounds(judge, errors))
+            passed |= 1u << which;
+    }
+    free(fake);
+    return passed;
+}
