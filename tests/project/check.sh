@@ -17,6 +17,11 @@ passed=0
 failed=0
 skipped=0
 report=()
+# ThreadSanitizer of clang 14 does not know the address layout of kernels with more than 28 random bits: fix it where allowed.
+runner=(env)
+setarch -R true 2>/dev/null && runner=(setarch -R)
+# Continuous integration refuses gcc's warnings too; a user's newer gcc may have more to say than the one we know.
+native_options=(${CI:+-DSOFTMAX_WERROR=ON})
 
 count() # stage, junit file: adds its numbers to the totals
 {
@@ -52,9 +57,9 @@ stage() # name, folder, ctest options, cmake options...: configure, build, test
     fi
     grep -E '^-- Test .* is not built' "$log"
     rm -f "$folder/junit.xml"
-    ctest --test-dir "$folder" -j "$jobs" --output-on-failure --no-tests=error --output-junit "$folder/junit.xml" \
+    "${runner[@]}" ctest --test-dir "$folder" -j "$jobs" --output-on-failure --no-tests=error --output-junit "$folder/junit.xml" \
         "${ctest_options[@]}"
-    if [ ! -s "$folder/junit.xml" ]; then
+    if ! grep -q '<testcase' "$folder/junit.xml" 2>/dev/null; then
         broken "$name" "ran no test"
         return
     fi
@@ -67,7 +72,7 @@ stage() # name, folder, ctest options, cmake options...: configure, build, test
 
 for name in "$@"; do
     case $name in
-    native) stage native "$build" "-LE exhaustive" ;;
+    native) stage native "$build" "-LE exhaustive" "${native_options[@]}" ;;
     exhaustive) stage exhaustive "$build" "-L exhaustive" ;;
     address) stage address "$build/address" "-LE exhaustive|fuzz" -DCMAKE_C_COMPILER=clang -DSOFTMAX_SANITIZE=address,undefined \
         -DSOFTMAX_WERROR=ON -DSOFTMAX_FUZZ=ON ;;

@@ -1,3 +1,4 @@
+#!/bin/sh
 # headers.sh SOURCE DLPACK_DIR: each public header, alone in a file, compiles as C99, C11 and C++17 under gcc and clang.
 source=$1
 dlpack=$2

@@ -1,3 +1,4 @@
+#!/bin/sh
 # install.sh BUILD OUTSIDE: an installed copy, moved afterwards, serves an outside project through CMake and through pkg-config,
 # shared and static, in C and C++; and the installed command runs.
 build=$1

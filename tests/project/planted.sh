@@ -1,3 +1,4 @@
+#!/bin/sh
 # planted.sh PROGRAM FAULT: the sanitizer must report the fault, and nothing for the fault 'none'.
 program=$1
 fault=$2
