@@ -1,0 +1,97 @@
+/* An exact sum of integers times powers of two, whose bits do not depend on the order of its terms.
+ *
+ * Limb i counts 2^(32 (top - i)), on one absolute grid; every term is cut into pieces of 32 bits, so that sums are integer adds and
+ * carries wait until the sum is read. top is the largest of the terms' tops: a property of the set of terms. Pieces below the window
+ * are dropped whole, and a piece that was dropped early lies below the last window too: the result depends on the set alone.
+ * At least 96 bits below the largest term are kept; 2^31 terms fit. Source of the idea: Kulisch's accumulator;
+ * Demmel and Nguyen, "Fast reproducible floating-point summation", 2013. */
+#ifndef SOFTMAX_NUMERICS_ACCUMULATOR_H
+#define SOFTMAX_NUMERICS_ACCUMULATOR_H
+
+#include "arithmetic.h"
+
+#define ACCUMULATOR_LIMBS 4
+#define ACCUMULATOR_EMPTY INT64_MIN
+
+typedef struct accumulator {
+    int64_t limb[ACCUMULATOR_LIMBS];
+    int64_t top; /* ACCUMULATOR_EMPTY: no term yet */
+} accumulator;
+
+SOFTMAX_FN accumulator accumulator_empty(void) {
+    accumulator a = {{0, 0, 0, 0}, ACCUMULATOR_EMPTY};
+    return a;
+}
+
+/* The top of a term value 2^exponent, |value| < 2^63: its 32-bit pieces end there. */
+SOFTMAX_FN int64_t accumulator_top(int64_t exponent) { return (exponent + 62) >> 5; }
+
+SOFTMAX_FN void accumulator_raise(accumulator *a, int64_t top) {
+    int i;
+    int64_t shift;
+    if (a->top >= top) return;
+    shift = a->top == ACCUMULATOR_EMPTY ? ACCUMULATOR_LIMBS : top - a->top;
+    for (i = ACCUMULATOR_LIMBS - 1; i >= 0; i--) a->limb[i] = i >= shift ? a->limb[i - shift] : 0;
+    a->top = top;
+}
+
+/* The 32 bits of magnitude 2^exponent that fall into limb `index` of the absolute grid. */
+SOFTMAX_FN int64_t accumulator_piece(uint64_t magnitude, int64_t exponent, int64_t index) {
+    int64_t shift = exponent - 32 * index;
+    if (shift >= 32 || shift <= -64) return 0;
+    return (int64_t)((shift >= 0 ? magnitude << shift : magnitude >> -shift) & 0xffffffffu);
+}
+
+SOFTMAX_FN void accumulator_add(accumulator *a, int64_t value, int64_t exponent) {
+    uint64_t magnitude = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+    int i;
+    accumulator_raise(a, accumulator_top(exponent));
+    for (i = 0; i < ACCUMULATOR_LIMBS; i++) {
+        int64_t piece = accumulator_piece(magnitude, exponent, a->top - i);
+        a->limb[i] += value < 0 ? -piece : piece;
+    }
+}
+
+/* A finite double, exactly (but for what lies below the window). */
+SOFTMAX_FN void accumulator_add_double(accumulator *a, double x) {
+    uint64_t bits = double_bits(x);
+    int64_t exponent = (int64_t)((bits >> 52) & 0x7ff);
+    int64_t mantissa = (int64_t)(bits & 0xfffffffffffffULL);
+    if (exponent) mantissa |= (int64_t)1 << 52;
+    if (!exponent) exponent = 1;
+    if (mantissa) accumulator_add(a, bits >> 63 ? -mantissa : mantissa, exponent - 1075);
+}
+
+SOFTMAX_FN void accumulator_merge(accumulator *a, const accumulator *b) {
+    int i;
+    if (b->top == ACCUMULATOR_EMPTY) return;
+    accumulator_raise(a, b->top);
+    for (i = 0; i < ACCUMULATOR_LIMBS; i++) {
+        int64_t from = i - (a->top - b->top);
+        if (from >= 0) a->limb[i] += b->limb[from];
+    }
+}
+
+/* The sum times 2^-reference, as a pair of about 100 bits. */
+SOFTMAX_FN pair accumulator_read(const accumulator *a, int64_t reference) {
+    pair sum = {0.0, 0.0};
+    int64_t word[ACCUMULATOR_LIMBS], carry = 0, exponent;
+    int i;
+    if (a->top == ACCUMULATOR_EMPTY) return sum;
+    for (i = ACCUMULATOR_LIMBS - 1; i > 0; i--) {
+        int64_t limb = a->limb[i] + carry;
+        word[i] = limb & 0xffffffff;
+        carry = limb >> 32;
+    }
+    word[0] = a->limb[0] + carry;
+    exponent = 32 * (a->top - (ACCUMULATOR_LIMBS - 1)) - reference; /* of the last limb's unit */
+    for (i = 0; i < ACCUMULATOR_LIMBS; i++) {
+        pair s = two_sum(sum.hi, (double)word[i] * bits_double((uint64_t)(1023 + 32 * (ACCUMULATOR_LIMBS - 1 - i)) << 52));
+        sum = fast_two_sum(s.hi, s.lo + sum.lo);
+    }
+    sum.hi = scale_by_power(sum.hi, exponent);
+    sum.lo = scale_by_power(sum.lo, exponent);
+    return sum;
+}
+
+#endif

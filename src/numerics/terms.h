@@ -1,0 +1,160 @@
+/* One term e^z = 2^k (1 + q), the arithmetic that runs once per element. Neither k nor q depends on the row's maximum, so that no
+ * z - max is ever rounded: a term is only ever moved by a power of two.
+ *
+ * A block of columns (SOFTMAX_BLOCK_COLUMNS) has its own exponent kb. A term yields
+ *   value    v = e^z 2^(SOFTMAX_BIAS - kb), rounded once
+ *   digits   e^z 2^-kb as an integer number of 2^-20 (high) and the signed rest as one of 2^-41 (low; float64: 2^-44 and 2^-88),
+ *            taken from q before v was rounded. Their sums over a block are integers: exact in any order.
+ * The scalar forms here define the bits; src/cpu and src/cuda repeat them in vectors. */
+#ifndef SOFTMAX_NUMERICS_TERMS_H
+#define SOFTMAX_NUMERICS_TERMS_H
+
+#include "exponential.h"
+
+#define SOFTMAX_BIAS 4
+
+/* ---- float32 and the 16-bit types: scores are float, or the sum of two floats ------------------------------------- */
+#define TERM32_LOG2E 0x1.715476p+0f
+#define TERM32_MAGIC 0x1.8p23f
+#define TERM32_LN2_HI 0x1.62e430p-1f  /* 21 bits: r = z - k hi is exact */
+#define TERM32_LN2_MINUS 0x1.05c610p-29f /* hi - ln2 */
+#define TERM32_C2 0x1.5554660000000p-3f /* coefficients of (e^r - 1 - r) / r^2 beyond 1/2: error 6.3e-9 of e^r, tools/minimax.py */
+#define TERM32_C3 0x1.5556fc0000000p-5f
+#define TERM32_C4 0x1.125dc60000000p-7f
+#define TERM32_C5 0x1.6b4c5e0000000p-10f
+#define TERM16_C1 0x1.fffff00000000p-1f /* e^r = 1 + C1 r + ...: error 1.5e-7, enough for 16 bits */
+#define TERM16_C2 0x1.fffcfa0000000p-2f
+#define TERM16_C3 0x1.555c660000000p-3f
+#define TERM16_C4 0x1.578a7a0000000p-5f
+#define TERM16_C5 0x1.0f5fbe0000000p-7f
+#define TERM32_HIGH 192.0f          /* adding it rounds to a multiple of 2^-16 = 2^(BIAS - 20) */
+#define TERM32_LOW 0x1.8p-14f       /* ... of 2^-37 = 2^(BIAS - 41) */
+#define TERM32_HIGH_UNIT 20
+#define TERM32_LOW_UNIT 41
+#define TERM32_LIMIT 0x1p21f        /* blocks with |maximum| below it take the fast reduction */
+#define TERM32_SPREAD 84.0f         /* kb is at most this far (in score) below the block's maximum: v stays finite */
+#define TERM32_FLOOR (-128.75f)     /* terms below 2^(kb + FLOOR) are taken there: zero digits, results below the smallest normal */
+
+typedef struct term32 {
+    float v;
+    uint32_t high; /* modulo 2^32: of a term far above kb they mean nothing, but subtract exactly */
+    uint32_t low;
+} term32;
+
+/* round(z log2 e), the same from every kb: z log2 e is never half an integer (log2 e has 24 odd bits). */
+SOFTMAX_FN float term32_exponent(float z) { return fmaf(z, TERM32_LOG2E, TERM32_MAGIC) - TERM32_MAGIC; }
+
+/* The score at which terms are cut off, given kb. */
+SOFTMAX_FN float term32_floor(float kb) { return (kb + TERM32_FLOOR) * 0x1.62e430p-1f; }
+
+/* From z = k ln2 + r + lo and s = 2^(k - kb + BIAS). exact16: the shorter arithmetic of 16-bit results. */
+SOFTMAX_FN term32 term32_from_reduced(float r, float lo, float s) {
+    float rr = r + lo, square = rr * rr, p, q, a, high, rest, b;
+    term32 t;
+    p = fmaf(TERM32_C5, rr, TERM32_C4);
+    p = fmaf(p, rr, TERM32_C3);
+    p = fmaf(p, rr, TERM32_C2);
+    p = fmaf(p, rr, 0.5f);
+    q = fmaf(p, square, lo) + r;
+    t.v = fmaf(q, s, s);
+    a = t.v + TERM32_HIGH;
+    high = a - TERM32_HIGH;
+    rest = fmaf(q, s, s - high);
+    b = rest + TERM32_LOW;
+    t.high = float_bits(a) - float_bits(TERM32_HIGH);
+    t.low = float_bits(b) - float_bits(TERM32_LOW);
+    return t;
+}
+
+SOFTMAX_FN term32 term16_from_reduced(float r, float s) {
+    float p, a, high, b;
+    term32 t;
+    p = fmaf(TERM16_C5, r, TERM16_C4);
+    p = fmaf(p, r, TERM16_C3);
+    p = fmaf(p, r, TERM16_C2);
+    p = fmaf(p, r, TERM16_C1);
+    p = fmaf(p, r, 1.0f);
+    t.v = p * s;
+    a = t.v + TERM32_HIGH;
+    high = a - TERM32_HIGH;
+    b = (t.v - high) + TERM32_LOW;
+    t.high = float_bits(a) - float_bits(TERM32_HIGH);
+    t.low = float_bits(b) - float_bits(TERM32_LOW);
+    return t;
+}
+
+/* The fast path: |z| < TERM32_LIMIT, z at or above the floor; magic = TERM32_MAGIC + BIAS - kb, exact. */
+SOFTMAX_FN term32 term32_fast(float z, float z_lo, float magic, int short_arithmetic) {
+    float t = fmaf(z, TERM32_LOG2E, magic), k = t - magic;
+    float r = fmaf(k, -TERM32_LN2_HI, z);
+    float s = bits_float((float_bits(t) << 23) + (127u << 23)); /* the low bits of t are k - kb + BIAS */
+    if (short_arithmetic) return term16_from_reduced(fmaf(k, TERM32_LN2_MINUS, r) + z_lo, s);
+    return term32_from_reduced(r, fmaf(k, TERM32_LN2_MINUS, z_lo), s);
+}
+
+/* Any z with |z| <= SOFTMAX_HUGE; kb an integer. */
+SOFTMAX_FN term32 term32_far(float z, float z_lo, int64_t kb, int short_arithmetic) {
+    const term32 nothing = {0x1p-124f, 0, 0};
+    reduced a;
+    int64_t k;
+    float r, lo, s;
+    double x = (double)z + (double)z_lo;
+    a = reduce(x);
+    k = a.k - kb;
+    if (k < -128) return nothing;
+    s = bits_float((uint32_t)(k + SOFTMAX_BIAS + 127) << 23);
+    r = (float)a.r;
+    lo = (float)((a.r - (double)r) + a.lo);
+    if (short_arithmetic) return term16_from_reduced(r + lo, s);
+    return term32_from_reduced(r, lo, s);
+}
+
+/* ---- float64: scores are double, or the sum of two doubles -------------------------------------------------------- */
+#define TERM64_HIGH 0x1.8p12        /* rounds to a multiple of 2^-40 = 2^(BIAS - 44) */
+#define TERM64_LOW 0x1.8p-32        /* ... of 2^-84 = 2^(BIAS - 88) */
+#define TERM64_HIGH_UNIT 44
+#define TERM64_LOW_UNIT 88
+#define TERM64_SPREAD 700.0
+#define TERM64_FLOOR (-1024.75)
+
+typedef struct term64 {
+    double v;
+    uint64_t high;
+    uint64_t low;
+} term64;
+
+SOFTMAX_FN double term64_exponent(double z) { return fma(z, SOFTMAX_LOG2E, SOFTMAX_MAGIC64) - SOFTMAX_MAGIC64; }
+
+SOFTMAX_FN double term64_floor(double kb) { return (kb + TERM64_FLOOR) * SOFTMAX_LN2_HI; }
+
+SOFTMAX_FN term64 term64_from_reduced(double r, double lo, double s) {
+    double rr = r + lo, square = rr * rr, q, a, high, rest, b;
+    term64 t;
+    q = fma(fma(exp_head(rr), rr, 0.5), square, lo) + r;
+    t.v = fma(q, s, s);
+    a = t.v + TERM64_HIGH;
+    high = a - TERM64_HIGH;
+    rest = fma(q, s, s - high);
+    b = rest + TERM64_LOW;
+    t.high = double_bits(a) - double_bits(TERM64_HIGH);
+    t.low = double_bits(b) - double_bits(TERM64_LOW);
+    return t;
+}
+
+/* |z| < SOFTMAX_DOUBLE_LIMIT; magic = SOFTMAX_MAGIC64 + BIAS - kb. */
+SOFTMAX_FN term64 term64_fast(double z, double z_lo, double magic) {
+    double t = fma(z, SOFTMAX_LOG2E, magic), k = t - magic;
+    double r = fma(k, -SOFTMAX_LN2_HI, z);
+    double s = bits_double((double_bits(t) << 52) + (1023ULL << 52));
+    return term64_from_reduced(r, fma(k, -SOFTMAX_LN2_LO, z_lo), s);
+}
+
+SOFTMAX_FN term64 term64_far(double z, double z_lo, int64_t kb) {
+    const term64 nothing = {0x1p-1021, 0, 0};
+    reduced a = reduce_pair(z, z_lo);
+    int64_t k = a.k - kb;
+    if (k < -1024) return nothing;
+    return term64_from_reduced(a.r, a.lo, bits_double((uint64_t)(k + SOFTMAX_BIAS + 1023) << 52));
+}
+
+#endif
