@@ -3,7 +3,9 @@
 - ymm registers only in kernels_avx2 and kernels_avx512, zmm only in kernels_avx512; those files define no symbol that another
   file could take for its own (no weak ones), so that wide code cannot leak.
 - No function of libm but fma and fmaf: results must not depend on the machine's libm. src/reference may: its functions are
-  the ordinary forms, and promise nothing."""
+  the ordinary forms, and promise nothing.
+- Nothing that prints or ends the program: errors are statuses.
+- Every global name begins with softmax_, so that the static library takes no name from its users either."""
 import pathlib
 import re
 import subprocess
@@ -29,10 +31,18 @@ if not {"expf", "fmaf", "log1p", "floor"} <= libm:
     failures.append(f"{libm_path} does not look like libm: this test would see nothing")
 forbidden = libm - {"fma", "fmaf"}
 
+prints_or_ends = {"printf", "puts", "putchar", "fprintf", "vfprintf", "vprintf", "fputs", "fputc", "fwrite", "perror", "write", "stdout",
+                  "stderr", "abort", "exit", "_exit", "quick_exit", "__assert_fail", "__printf_chk", "__fprintf_chk", "longjmp", "raise"}
+
 from_references = set()
 wide_seen = set()
 for path in objects:
     undefined = {name for kind, name in symbols(path, "--undefined-only")}
+    if undefined & prints_or_ends:
+        failures.append(f"{path.name} prints or ends the program: {', '.join(sorted(undefined & prints_or_ends))}")
+    for kind, name in symbols(path, "--defined-only", "--extern-only"):
+        if not name.startswith("softmax_"):
+            failures.append(f"{path.name} defines {name}, a global name that does not begin with softmax_")
     if "reference" in path.parts:
         from_references |= undefined & forbidden
     elif undefined & forbidden:
