@@ -6,7 +6,8 @@ CHECK = bash tests/project/check.sh $(BUILD)
 
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
-.PHONY: all setup demo check check-native check-address check-thread check-aarch64 check-fuzz check-exhaustive install clean help
+.PHONY: all setup demo check check-native check-address check-thread check-aarch64 check-fuzz check-exhaustive
+.PHONY: install clean help
 
 all: ## build/softmax and the libraries (the default)
 	@command -v cmake >/dev/null || { echo "cmake is missing: 'make setup' installs what is needed"; exit 1; }
@@ -37,4 +38,5 @@ clean: ## removes the build folder
 	rm -rf $(BUILD)
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1:/' | awk -F: '{ printf "  make %-17s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1:/' | \
+		awk -F: '{ printf "  make %-17s %s\n", $$1, $$2 }'

@@ -1,5 +1,5 @@
 # One file per instruction set, src/cpu/kernels_<set>.c: wide registers are switched on for that file alone.
-# Leaves in softmax_sources the files for this processor family, and in softmax_isa_definitions SOFTMAX_HAVE_<SET>=1 for each.
+# Leaves in softmax_sources the files for this processor family, in softmax_isa_definitions SOFTMAX_HAVE_<SET>=1 for each.
 set(softmax_isa_avx2_processors "x86_64|AMD64|amd64")
 set(softmax_isa_avx2_flags -mavx2 -mfma -mf16c)
 set(softmax_isa_avx512_processors "x86_64|AMD64|amd64")

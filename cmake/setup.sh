@@ -1,6 +1,6 @@
 #!/bin/sh
-# setup.sh PACKAGES REQUIREMENTS VENV: installs the Debian packages that are missing, and a Python environment with what the
-# checks need. Says nothing when all is there.
+# setup.sh PACKAGES REQUIREMENTS VENV: installs the Debian packages that are missing, and a Python environment with
+# what the checks need. Says nothing when all is there.
 set -eu
 packages=$1
 requirements=$2
@@ -21,11 +21,14 @@ if command -v dpkg-query >/dev/null 2>&1; then
             command -v sudo >/dev/null || { echo "setup: needs root or sudo to install$missing" >&2; exit 1; }
             sudo=sudo
         fi
-        export DEBIAN_FRONTEND=noninteractive
         $sudo apt-get update -qq
         # shellcheck disable=SC2086 # a list of words
-        $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >"$venv.apt.log" 2>&1 ||
-            { tail -20 "$venv.apt.log" >&2; echo "setup: apt-get failed; the whole log is $venv.apt.log" >&2; exit 1; }
+        $sudo env DEBIAN_FRONTEND=noninteractive \
+            apt-get install -y -qq --no-install-recommends $missing >"$venv.apt.log" 2>&1 || {
+            tail -20 "$venv.apt.log" >&2
+            echo "setup: apt-get failed; the whole log is $venv.apt.log" >&2
+            exit 1
+        }
     fi
 else
     echo "setup: no dpkg here: make sure yourself that what packages.apt names is installed"

@@ -1,6 +1,6 @@
 # softmax_add_test, softmax_add_script_test and softmax_add_fuzzer, as tests/CMakeLists.txt describes them.
 
-# What the tests share, tests/oracle/*.c: the files that reach mpfr.h, also through another header, apart from the others.
+# What the tests share, tests/oracle/*.c: the files that reach mpfr.h, also through another header, apart from the rest.
 file(GLOB softmax_test_support_sources CONFIGURE_DEPENDS oracle/*.c)
 file(GLOB softmax_test_headers CONFIGURE_DEPENDS oracle/*.h)
 set(softmax_test_oracle_sources "")
@@ -49,7 +49,7 @@ endif()
 function(softmax_add_test name)
     cmake_parse_arguments(PARSE_ARGV 1 test "" "TIMEOUT" "SOURCES;LIBS;LABELS;ARGS")
     if(test_UNPARSED_ARGUMENTS OR NOT test_SOURCES)
-        message(FATAL_ERROR "softmax_add_test(${name}): needs SOURCES and knows nothing of '${test_UNPARSED_ARGUMENTS}'")
+        message(FATAL_ERROR "softmax_add_test(${name}): needs SOURCES; unknown: '${test_UNPARSED_ARGUMENTS}'")
     endif()
     set(libraries softmax_test_support)
     if("mpfr" IN_LIST test_LIBS)
@@ -98,7 +98,8 @@ function(softmax_add_fuzzer name)
     target_link_libraries(${name} PRIVATE softmax_static OpenMP::OpenMP_C Threads::Threads m)
     file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/${name}.found)
     add_test(NAME ${name} COMMAND ${name} -max_total_time=60 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1
-        -artifact_prefix=${CMAKE_CURRENT_BINARY_DIR}/${name}.found/ ${CMAKE_CURRENT_BINARY_DIR}/${name}.found ${fuzz_CORPUS}
+        -artifact_prefix=${CMAKE_CURRENT_BINARY_DIR}/${name}.found/
+        ${CMAKE_CURRENT_BINARY_DIR}/${name}.found ${fuzz_CORPUS}
         WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
     softmax_test_properties(${name} fuzz 300)
 endfunction()
@@ -108,7 +109,8 @@ function(softmax_test_properties name labels timeout)
         set(timeout 300)
     endif()
     # Threads that wait must not spin: the machine may have two processors and the test eight threads.
-    set(environment OMP_WAIT_POLICY=passive SOFTMAX_COMMAND=${CMAKE_BINARY_DIR}/softmax SOFTMAX_BUILD=${CMAKE_BINARY_DIR})
+    set(environment OMP_WAIT_POLICY=passive SOFTMAX_COMMAND=${CMAKE_BINARY_DIR}/softmax
+        SOFTMAX_BUILD=${CMAKE_BINARY_DIR})
     set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${timeout} SKIP_RETURN_CODE 77
         ENVIRONMENT "${environment};${softmax_sanitizer_environment}")
     if(labels MATCHES "single")

@@ -1,6 +1,6 @@
-"""fast_math.py SOURCE COMPILE_COMMANDS: a compile with fast-math is refused, by every kernel file and every header of numerics.
+"""fast_math.py SOURCE COMPILE_COMMANDS: a compile with fast-math is refused by every file with arithmetic in it.
 
-Under -ffast-math and -Ofast (and, for clang and gcc alike, -ffinite-math-only's macro) the contract cannot be kept."""
+Under -ffast-math and -Ofast the contract cannot be kept."""
 import json
 import pathlib
 import shlex

@@ -12,7 +12,8 @@ compile() # what, compiler, options...
     what=$1
     shift
     count=$((count + 1))
-    if ! "$@" -Wall -Wextra -pedantic -Werror -fsyntax-only -I "$source/include" -idirafter "$dlpack" 2>"$work/errors"; then
+    if ! "$@" -Wall -Wextra -pedantic -Werror -fsyntax-only -I "$source/include" -idirafter "$dlpack" \
+        2>"$work/errors"; then
         failed=$((failed + 1))
         echo "FAILED: $what: $*"
         cat "$work/errors"
@@ -21,7 +22,8 @@ compile() # what, compiler, options...
 
 for header in $(cd "$source/include" && ls ./*.h); do
     header=${header#./}
-    printf '#include <%s>\n#include <%s>\nsoftmax_options options = SOFTMAX_OPTIONS_INIT;\n' "$header" "$header" >"$work/alone.c"
+    printf '#include <%s>\n#include <%s>\n' "$header" "$header" >"$work/alone.c"
+    printf 'softmax_options options = SOFTMAX_OPTIONS_INIT;\n' >>"$work/alone.c"
     printf 'int main(void) { return softmax_version() == 0; }\n' >>"$work/alone.c"
     cp "$work/alone.c" "$work/alone.cc"
     for standard in c99 c11; do

@@ -1,5 +1,5 @@
 #!/bin/sh
-# install.sh BUILD OUTSIDE: an installed copy, moved afterwards, serves an outside project through CMake and through pkg-config,
+# install.sh BUILD OUTSIDE: an installed copy, moved afterwards, serves an outside project through CMake and pkg-config,
 # shared and static, in C and C++; and the installed command runs.
 build=$1
 outside=$2
@@ -64,7 +64,8 @@ export PKG_CONFIG_PATH="$libdir/pkgconfig"
 for compiler in gcc clang; do
     # The flags are meant to be split into words.
     # shellcheck disable=SC2046
-    step "pkg-config, $compiler, shared" $compiler "$outside/first.c" -o "$work/shared" $(pkg-config --cflags --libs softmax)
+    step "pkg-config, $compiler, shared" $compiler "$outside/first.c" -o "$work/shared" \
+        $(pkg-config --cflags --libs softmax)
     LD_LIBRARY_PATH=$libdir runs "pkg-config, $compiler, shared" "$work/shared"
     needs_library "pkg-config, $compiler, shared" "$work/shared" yes
     # shellcheck disable=SC2046

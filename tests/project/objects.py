@@ -1,9 +1,9 @@
 """objects.py SHARED_LIBRARY OBJECT...: what the compiled files hold.
 
-- ymm registers only in kernels_avx2 and kernels_avx512, zmm only in kernels_avx512; those files define no symbol that another
-  file could take for its own (no weak ones), so that wide code cannot leak.
-- No function of libm but fma and fmaf: results must not depend on the machine's libm. src/reference may: its functions are
-  the ordinary forms, and promise nothing.
+- ymm registers only in kernels_avx2 and kernels_avx512, zmm only in kernels_avx512; no weak symbol in those, which
+  the linker could give to other files: wide code cannot leak.
+- No function of libm but fma and fmaf: results must not depend on the machine's libm. src/reference may: its functions
+  are the ordinary forms, and promise nothing.
 - Nothing that prints or ends the program: errors are statuses.
 - Every global name begins with softmax_, so that the static library takes no name from its users either."""
 import pathlib
@@ -31,8 +31,9 @@ if not {"expf", "fmaf", "log1p", "floor"} <= libm:
     failures.append(f"{libm_path} does not look like libm: this test would see nothing")
 forbidden = libm - {"fma", "fmaf"}
 
-prints_or_ends = {"printf", "puts", "putchar", "fprintf", "vfprintf", "vprintf", "fputs", "fputc", "fwrite", "perror", "write", "stdout",
-                  "stderr", "abort", "exit", "_exit", "quick_exit", "__assert_fail", "__printf_chk", "__fprintf_chk", "longjmp", "raise"}
+prints_or_ends = {"printf", "puts", "putchar", "fprintf", "vfprintf", "vprintf", "fputs", "fputc", "fwrite", "perror",
+                  "write", "stdout", "stderr", "abort", "exit", "_exit", "quick_exit", "__assert_fail", "__printf_chk",
+                  "__fprintf_chk", "longjmp", "raise"}
 
 from_references = set()
 wide_seen = set()
@@ -59,7 +60,7 @@ for path in objects:
         if own_file in allowed:
             for kind, name in symbols(path, "--defined-only"):
                 if kind in "WVu":
-                    failures.append(f"{path.name} defines the weak symbol {name}, which the linker may give to other files")
+                    failures.append(f"{path.name} defines the weak symbol {name}")
 
 for name in sorted({name for kind, name in symbols(library, "-D", "--undefined-only")} & forbidden - from_references):
     failures.append(f"{library} imports {name} from libm")

@@ -10,6 +10,7 @@ else()
     set(softmax_planted_faults heap_overflow use_after_free signed_overflow leak)
 endif()
 foreach(fault IN ITEMS none ${softmax_planted_faults})
-    add_test(NAME planted_${fault} COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/planted.sh $<TARGET_FILE:planted_fault> ${fault})
+    add_test(NAME planted_${fault} COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/planted.sh
+        $<TARGET_FILE:planted_fault> ${fault})
     softmax_test_properties(planted_${fault} "" 60)
 endforeach()

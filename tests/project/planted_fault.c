@@ -1,4 +1,4 @@
-/* One fault of each kind, by name: proof that the sanitizer in force sees it. `none` has the same loops, rightly synchronised. */
+/* One fault of each kind, by name: proof that the sanitizer sees it. `none` has the same loops, synchronised. */
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@ static void openmp_loops(int racy)
     static int cells[N], moved[N];
     int total = 0;
 
-    /* A second region reads what the first wrote under another split: in order only through the barrier between them. */
+    /* The second region reads what the first wrote under another split: ordered by the barrier between them only. */
 #pragma omp parallel for num_threads(2)
     for (int i = 0; i < N; i++) {
         cells[i] = i;

@@ -13,7 +13,8 @@ set(find_python /usr/bin/python3)
 if(NOT EXISTS ${find_python})
     set(find_python python3)
 endif()
-softmax_add_script_test(project_headers COMMAND sh ${here}/headers.sh ${PROJECT_SOURCE_DIR} ${SOFTMAX_DLPACK_INCLUDE_DIR})
+softmax_add_script_test(project_headers COMMAND sh ${here}/headers.sh ${PROJECT_SOURCE_DIR}
+    ${SOFTMAX_DLPACK_INCLUDE_DIR})
 softmax_add_script_test(project_layers COMMAND ${find_python} ${here}/layers.py ${PROJECT_SOURCE_DIR})
 softmax_add_script_test(project_symbols COMMAND ${find_python} ${here}/symbols.py ${PROJECT_SOURCE_DIR}
     $<TARGET_FILE:softmax_shared>)
