@@ -10,12 +10,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const operation_names[OPERATION_COUNT] = {
+static const char *const operation_names[OPERATION_COUNT + 1] = {
     "softmax", "log_softmax", "logsumexp", "softmax_backward", "log_softmax_backward", "cross_entropy",
 };
 
-const char *operation_name(operation op) { return operation_names[op]; }
-bool operation_is_backward(operation op) { return op == OP_SOFTMAX_BACKWARD || op == OP_LOG_SOFTMAX_BACKWARD; }
+const char *operation_name(operation op)
+{
+    return operation_names[op];
+}
+
+bool operation_is_backward(operation op)
+{
+    return op == OP_SOFTMAX_BACKWARD || op == OP_LOG_SOFTMAX_BACKWARD;
+}
 
 enum {
     FORWARD = 1 << OP_SOFTMAX | 1 << OP_LOG_SOFTMAX | 1 << OP_LOGSUMEXP,
@@ -25,10 +32,28 @@ enum {
 };
 
 enum option_code {
-    OPTION_OP = 1000, OPTION_AXIS, OPTION_SCALE, OPTION_SOFTCAP, OPTION_MASK, OPTION_CAUSAL, OPTION_CAUSAL_OFFSET,
-    OPTION_VALID_LENGTHS, OPTION_GRAD, OPTION_TARGETS, OPTION_GRAD_OUTPUT, OPTION_CLASS_WEIGHTS, OPTION_LABEL_SMOOTHING,
-    OPTION_Z_LOSS, OPTION_IGNORE_INDEX, OPTION_REDUCTION, OPTION_EMPTY_ROWS, OPTION_DTYPE, OPTION_THREADS, OPTION_ISA,
-    OPTION_GRADIENT, OPTION_END
+    OPTION_OP = 1000,
+    OPTION_AXIS,
+    OPTION_SCALE,
+    OPTION_SOFTCAP,
+    OPTION_MASK,
+    OPTION_CAUSAL,
+    OPTION_CAUSAL_OFFSET,
+    OPTION_VALID_LENGTHS,
+    OPTION_GRAD,
+    OPTION_TARGETS,
+    OPTION_GRAD_OUTPUT,
+    OPTION_CLASS_WEIGHTS,
+    OPTION_LABEL_SMOOTHING,
+    OPTION_Z_LOSS,
+    OPTION_IGNORE_INDEX,
+    OPTION_REDUCTION,
+    OPTION_EMPTY_ROWS,
+    OPTION_DTYPE,
+    OPTION_THREADS,
+    OPTION_ISA,
+    OPTION_GRADIENT,
+    OPTION_END
 };
 
 /* Every long option: whether it has a value, and the operations that it means something to. */
@@ -100,7 +125,8 @@ static void check_isa(const char *name)
         if (available && strcmp(name, softmax_isa_name(i)) == 0)
             return;
         if (available)
-            snprintf(allowed + strlen(allowed), sizeof allowed - strlen(allowed), "%s%s", *allowed ? ", " : "", softmax_isa_name(i));
+            snprintf(allowed + strlen(allowed), sizeof allowed - strlen(allowed), "%s%s", *allowed ? ", " : "",
+                     softmax_isa_name(i));
     }
     fail_usage("--isa %s: is not built or not on this machine; allowed is one of %s", name, allowed);
 }
@@ -110,15 +136,17 @@ static void take_option(arguments *a, int code, const char *value)
     static const char *const reductions[] = {"none", "sum", "mean", NULL};
     static const char *const empties[] = {"nan", "zero", NULL};
     static const char *const types[] = {"bfloat16", NULL};
-    static const char *const operations[] = {"softmax", "log_softmax", "logsumexp", "softmax_backward",
-                                             "log_softmax_backward", "cross_entropy", NULL};
     const char *name = known[code - OPTION_OP].name;
     softmax_options *o = &a->options;
     switch (code) {
-    case OPTION_OP: a->op = (operation)parse_choice(name, value, operations); break;
-    case OPTION_AXIS: a->axis = (int)parse_integer(name, value, -SOFTMAX_MAX_DIMENSIONS, SOFTMAX_MAX_DIMENSIONS - 1); break;
+    case OPTION_OP: a->op = (operation)parse_choice(name, value, operation_names); break;
+    case OPTION_AXIS:
+        a->axis = (int)parse_integer(name, value, -SOFTMAX_MAX_DIMENSIONS, SOFTMAX_MAX_DIMENSIONS - 1);
+        break;
     case OPTION_SCALE: o->scale = parse_number(name, value, -INFINITY, INFINITY, "a finite number"); break;
-    case OPTION_SOFTCAP: o->softcap = parse_number(name, value, 0, INFINITY, "a finite number of at least 0 (0: none)"); break;
+    case OPTION_SOFTCAP:
+        o->softcap = parse_number(name, value, 0, INFINITY, "a finite number of at least 0 (0: none)");
+        break;
     case OPTION_MASK: a->mask = value; break;
     case OPTION_CAUSAL: o->causal = 1; break;
     case OPTION_CAUSAL_OFFSET: o->causal_offset = parse_integer(name, value, INT64_MIN, INT64_MAX); break;
@@ -132,9 +160,15 @@ static void take_option(arguments *a, int code, const char *value)
     case OPTION_IGNORE_INDEX: o->ignore_index = parse_integer(name, value, INT64_MIN, INT64_MAX); break;
     case OPTION_REDUCTION: o->reduction = parse_choice(name, value, reductions); break;
     case OPTION_EMPTY_ROWS: o->empty_rows = parse_choice(name, value, empties); break;
-    case OPTION_DTYPE: parse_choice(name, value, types); a->bfloat16 = true; break;
+    case OPTION_DTYPE:
+        parse_choice(name, value, types);
+        a->bfloat16 = true;
+        break;
     case OPTION_THREADS: o->threads = (int32_t)parse_integer(name, value, 0, 4096); break;
-    case OPTION_ISA: check_isa(value); o->isa = value; break;
+    case OPTION_ISA:
+        check_isa(value);
+        o->isa = value;
+        break;
     case OPTION_GRADIENT: a->gradient = value; break;
     }
 }
@@ -174,7 +208,8 @@ static void fail_unknown(const char *name, char **argv, int code)
         fail_usage("-%c: %s; see softmax %s --help", optopt, code == ':' ? "needs a value" : "is not an option", name);
     if (code == ':')
         fail_usage("%s: needs a value; see softmax %s --help", word, name);
-    fail_usage("%s: %s; see softmax %s --help", word, optopt ? "takes no value" : "is not an option, or the start of several", name);
+    fail_usage("%s: %s; see softmax %s --help", word,
+               optopt ? "takes no value" : "is not an option, or the start of several", name);
 }
 
 void arguments_parse(subcommand which, int argc, char **argv, arguments *a)

@@ -2,7 +2,7 @@
 
 #include "fail.h"
 #include "implementation.h"
-#include "judge.h"
+#include "verdict.h"
 #include "progress.h"
 
 #include <softmax_reference.h>
@@ -143,9 +143,9 @@ static void time_text(char text[24], double time)
     snprintf(text, 24, "%.4g %s", time * (time < 1e-3 ? 1e6 : time < 1 ? 1e3 : 1), unit);
 }
 
-static void print_row(comparison *c, const judge *j, implementation *i, double copy_time)
+static void print_row(comparison *c, const exact_sample *j, implementation *i, double copy_time)
 {
-    verdict v = judge_results(j, &i->result.tensor);
+    verdict v = verdict_of(j, &i->result.tensor);
     char special[32] = "ok", max[24] = "-", mean[24] = "-", time[24] = "-", speed[24] = "-", share[24] = "-";
     if (v.wrong_rows)
         snprintf(special, sizeof special, "%lld wrong", (long long)v.wrong_rows);
@@ -159,27 +159,29 @@ static void print_row(comparison *c, const judge *j, implementation *i, double c
         snprintf(speed, sizeof speed, "%.3f", 1e-9 * (double)c->problem.input.header.elements / seconds);
         snprintf(share, sizeof share, "%.1f %%", 100 * copy_time / seconds);
     }
-    printf("%-20s %12s %10s %10s  %016llx %10s %8s %8s\n", i->name, special, max, mean, hash(&i->result), time, speed, share);
+    printf("%-20s %12s %10s %10s  %016llx %10s %8s %8s\n", i->name, special, max, mean, hash(&i->result), time, speed,
+           share);
 }
 
-static void print_heading(const comparison *c, const judge *j)
+static void print_heading(const comparison *c, const exact_sample *j)
 {
-    static const char *const types[NPY_KIND_COUNT] = {[NPY_FLOAT16] = "float16", [NPY_FLOAT32] = "float32", [NPY_FLOAT64] = "float64",
-                                                      [NPY_UINT16] = "bfloat16"};
+    static const char *const types[NPY_KIND_COUNT] = {
+        [NPY_FLOAT16] = "float16", [NPY_FLOAT32] = "float32", [NPY_FLOAT64] = "float64", [NPY_UINT16] = "bfloat16"};
     const problem *p = &c->problem;
     const npy_header *input = &p->input.header;
-    printf("%s%s of %s, %s (", operation_name(p->arguments->op), p->arguments->op == OP_CROSS_ENTROPY ? " per row" : "", p->input.name,
-           types[input->kind]);
+    printf("%s%s of %s, %s (", operation_name(p->arguments->op), p->arguments->op == OP_CROSS_ENTROPY ? " per row" : "",
+           p->input.name, types[input->kind]);
     for (int d = 0; d < input->ndim; d++)
         printf("%lld%s", (long long)input->shape[d], d + 1 < input->ndim ? ", " : input->ndim == 1 ? "," : "");
     int threads = p->arguments->options.threads;
     printf("), axis %d; libsoftmax on ", p->axis);
     printf(threads ? "%d thread%s\n" : "as many threads as are worth it\n", threads, threads == 1 ? "" : "s");
     bool fine = j->kind != NPY_FLOAT64 || REAL_BITS >= 100;
-    printf("judge: arithmetic of %d bits%s, %lld of %lld rows%s\n", REAL_BITS, fine ? "" : ", NOT fine enough for float64", (long long)j->rows,
-           (long long)row_count(p), p->arguments->options.softcap > 0 ? "; softcap's own rounding counts as error" : "");
-    printf("\n%-20s %12s %10s %10s  %-16s %10s %8s %8s\n", "", "special rows", "max ULP", "mean ULP", "bits (FNV-1a)", "time", "Gelem/s",
-           "of copy");
+    printf("judge: arithmetic of %d bits%s, %lld of %lld rows%s\n", REAL_BITS,
+           fine ? "" : ", NOT fine enough for float64", (long long)j->rows, (long long)row_count(p),
+           p->arguments->options.softcap > 0 ? "; softcap's own rounding counts as error" : "");
+    printf("\n%-20s %12s %10s %10s  %-16s %10s %8s %8s\n", "", "special rows", "max ULP", "mean ULP", "bits (FNV-1a)",
+           "time", "Gelem/s", "of copy");
 }
 
 void compare(const arguments *given)
@@ -195,14 +197,15 @@ void compare(const arguments *given)
     add_all(&c);
     const npy_array *result = &c.implementations[c.count - 1].result;
     c.copy_bytes = (size_t)(c.problem.input.header.elements * npy_kind_bytes(c.problem.input.header.kind) +
-                            result->header.elements * npy_kind_bytes(kind)) / 2;
+                            result->header.elements * npy_kind_bytes(kind)) /
+                   2;
     c.copy_from = allocate(c.copy_bytes);
     c.copy_to = allocate(c.copy_bytes);
     memset(c.copy_from, 1, c.copy_bytes);
     measure_all(&c);
 
-    judge j;
-    judge_open(&j, &c.problem, kind, a.op == OP_LOGSUMEXP || a.op == OP_CROSS_ENTROPY);
+    exact_sample j;
+    exact_sample_open(&j, &c.problem, kind, a.op == OP_LOGSUMEXP || a.op == OP_CROSS_ENTROPY);
     print_heading(&c, &j);
     double copy_time = median(&c.copy);
     for (int i = 0; i < c.count; i++)

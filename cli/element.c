@@ -20,7 +20,8 @@ static double from_bfloat16(uint16_t bits)
     return value;
 }
 
-/* To a binary format of `fraction` explicit bits and exponents from 1 - bias on, by scaling to an integer and rounding that. */
+/* To a binary format of `fraction` explicit bits and exponents from 1 - bias on, by scaling to an integer and rounding
+ * that. */
 static uint16_t to_16_bits(double value, int fraction, int bias)
 {
     uint16_t sign = signbit(value) ? 0x8000 : 0;
@@ -47,7 +48,9 @@ double element_value(const DLTensor *t, int64_t offset)
         return bits == 64 ? (double)*(const int64_t *)at : (double)*(const int32_t *)at;
     if (code == kDLBfloat)
         return from_bfloat16(*(const uint16_t *)at);
-    return bits == 64 ? *(const double *)at : bits == 32 ? (double)*(const float *)at : from_float16(*(const uint16_t *)at);
+    return bits == 64   ? *(const double *)at
+           : bits == 32 ? (double)*(const float *)at
+                        : from_float16(*(const uint16_t *)at);
 }
 
 void element_store(const DLTensor *t, int64_t offset, double value)

@@ -5,10 +5,10 @@
 
 /* What is known of a row of scores once it has been walked along. */
 typedef struct summary {
-    int64_t top;      /* the first column that holds the maximum, or -1 in an empty row */
+    int64_t top; /* the first column that holds the maximum, or -1 in an empty row */
     real max;
-    real log_total;   /* log sum_j exp(z_j - max), right also next to 0 */
-    real total;       /* sum_j exp(z_j - max) */
+    real log_total; /* log sum_j exp(z_j - max), right also next to 0 */
+    real total;     /* sum_j exp(z_j - max) */
     bool nan, plus_infinity;
 } summary;
 
@@ -47,7 +47,8 @@ static summary summarise(const problem *p, const row_view *view, real *scores)
     return s;
 }
 
-static void forward(const problem *p, const row_view *view, const real *scores, const summary *s, real *exact, real *magnitude)
+static void forward(const problem *p, const row_view *view, const real *scores, const summary *s, real *exact,
+                    real *magnitude)
 {
     bool is_log = p->arguments->op == OP_LOG_SOFTMAX;
     bool zero = p->arguments->options.empty_rows == SOFTMAX_EMPTY_ZERO;
@@ -120,7 +121,8 @@ static real coefficient(const problem *p, const row_view *view, int64_t c, int64
     return weight * ((1 - smoothing) * probability + smoothing / view->columns);
 }
 
-static void loss(const problem *p, const row_view *view, const real *scores, const summary *s, real *exact, real *magnitude)
+static void loss(const problem *p, const row_view *view, const real *scores, const summary *s, real *exact,
+                 real *magnitude)
 {
     bool classes = !npy_is_float(p->targets.header.kind);
     int64_t target = classes ? (int64_t)row_value(&view->targets, 0) : -1;

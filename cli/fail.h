@@ -1,5 +1,5 @@
-/* How the command ends when something is wrong: one line on standard error that names the file or option, what it holds and what is
- * allowed, then exit status 1 (bad data) or 2 (bad usage). Temporary files are removed on the way out. */
+/* How the command ends when something is wrong: one line on standard error that names the file or option, what it holds
+ * and what is allowed, then exit status 1 (bad data) or 2 (bad usage). Temporary files are removed on the way out. */
 #ifndef SOFTMAX_CLI_FAIL_H
 #define SOFTMAX_CLI_FAIL_H
 

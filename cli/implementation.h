@@ -13,18 +13,20 @@ typedef struct implementation {
     char name[32];
     npy_array result; /* of the problem's output */
     int rounds;
-    double times[ROUNDS_MOST]; /* seconds of one call */
+    double times[ROUNDS_MOST];     /* seconds of one call */
     reference_function *reference; /* or NULL */
     const char *isa;               /* of libsoftmax, or NULL */
 } implementation;
 
-/* Float32 scores in contiguous rows, with scale, softcap and masks worked in, as a user prepares them for a plain softmax. */
+/* Float32 scores in contiguous rows, with scale, softcap and masks worked in, as a user prepares them for a plain
+ * softmax. */
 float *prepared_rows(const problem *problem);
 
 /* Stores contiguous rows into the result, rounded to its type. */
 void store_rows(const problem *problem, const float *rows, npy_array *result);
 
-/* Runs NumPy's three lines in $SOFTMAX_PYTHON or python3; fills result and times. False, and words, where there is no NumPy. */
+/* Runs NumPy's three lines in $SOFTMAX_PYTHON or python3; fills result and times. False, and words, where there is no
+ * NumPy. */
 bool numpy_compute(const problem *problem, implementation *numpy, char words[120]);
 
 #endif

@@ -15,7 +15,8 @@ static void print_instruction_sets(void)
     for (int i = 0; i < softmax_isa_count(); i++) {
         const char *name = softmax_isa_name(i);
         bool is_default = chosen && strcmp(name, chosen) == 0;
-        printf("  %-10s %s%s\n", name, softmax_isa_available(i) ? "available" : "not on this machine", is_default ? ", default" : "");
+        printf("  %-10s %s%s\n", name, softmax_isa_available(i) ? "available" : "not on this machine",
+               is_default ? ", default" : "");
     }
     if (forced && *forced)
         printf("  SOFTMAX_ISA=%s%s\n", forced, chosen ? "" : ": names none that is available; calls fail");
@@ -55,8 +56,9 @@ static void print_caches(void)
     char level[32], type[32], size[32], shared[64];
     int index = 0;
     puts("caches");
-    while (read_cache_field(index, "level", level, sizeof level) && read_cache_field(index, "type", type, sizeof type) &&
-           read_cache_field(index, "size", size, sizeof size) && read_cache_field(index, "shared_cpu_list", shared, sizeof shared)) {
+    while (read_cache_field(index, "level", level, sizeof level) &&
+           read_cache_field(index, "type", type, sizeof type) && read_cache_field(index, "size", size, sizeof size) &&
+           read_cache_field(index, "shared_cpu_list", shared, sizeof shared)) {
         printf("  L%s %-12s %s (processors %s)\n", level, type, size, shared);
         index++;
     }
@@ -74,7 +76,8 @@ void info(void)
     softmax_options defaults = SOFTMAX_OPTIONS_INIT;
     printf("libsoftmax %s (block of %d columns)\n", softmax_version(), SOFTMAX_BLOCK_COLUMNS);
     print_instruction_sets();
-    printf("devices\n  CPU: %s%s%ld processors\n  CUDA: none built\n", name, *name ? ", " : "", sysconf(_SC_NPROCESSORS_ONLN));
+    printf("devices\n  CPU: %s%s%ld processors\n  CUDA: none built\n", name, *name ? ", " : "",
+           sysconf(_SC_NPROCESSORS_ONLN));
     print_caches();
     printf("defaults\n  op softmax, axis -1, scale %g, softcap none, empty-rows nan, threads as many as are worth it\n"
            "  cross_entropy: reduction mean, ignore-index %lld, label-smoothing %g, z-loss %g\n",

@@ -19,7 +19,10 @@ static int finish(void)
     return 0;
 }
 
-static int is_help(const char *word) { return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0; }
+static int is_help(const char *word)
+{
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0;
+}
 
 int main(int argc, char **argv)
 {

@@ -137,7 +137,8 @@ void npy_create(npy_array *array, const char *name, npy_kind kind, bool fortran_
     if (name && strcmp(name, "-") == 0) {
         array->descriptor = STDOUT_FILENO;
         if (isatty(STDOUT_FILENO))
-            fail_usage("-o -: standard output is a terminal; allowed is a file or a pipe (without -o the result is printed)");
+            fail_usage(
+                "-o -: standard output is a terminal; allowed is a file or a pipe (without -o the result is printed)");
     } else if (name && stat(name, &status) == 0 && !S_ISREG(status.st_mode)) {
         if (S_ISDIR(status.st_mode))
             fail_data("%s: is a folder; allowed is the name of a file", name);
@@ -151,7 +152,8 @@ void npy_create(npy_array *array, const char *name, npy_kind kind, bool fortran_
     array->memory = mmap(NULL, array->memory_bytes, PROT_READ | PROT_WRITE,
                          file >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, file, 0);
     if (array->memory == MAP_FAILED)
-        fail_data("%s: %zu bytes cannot be mapped: %s", name ? name : "the result", array->memory_bytes, strerror(errno));
+        fail_data("%s: %zu bytes cannot be mapped: %s", name ? name : "the result", array->memory_bytes,
+                  strerror(errno));
     if (file >= 0)
         close(file);
     memcpy(array->memory, head, head_bytes);

@@ -13,7 +13,7 @@ typedef struct npy_array {
     size_t memory_bytes;
     bool file_mapped; /* pages may be dropped: the file keeps them */
     bool is_output;
-    int temporary; /* index of the output's temporary file, or -1 */
+    int temporary;  /* index of the output's temporary file, or -1 */
     int descriptor; /* of an output that is written at the end, or -1 */
 } npy_array;
 

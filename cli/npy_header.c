@@ -11,8 +11,15 @@ static const struct {
     [NPY_INT64] = {"<i8", 8},   [NPY_BOOL] = {"|b1", 1},    [NPY_UINT8] = {"|u1", 1},   [NPY_UINT16] = {"<u2", 2},
 };
 
-const char *npy_kind_descr(npy_kind kind) { return kinds[kind].descr; }
-int64_t npy_kind_bytes(npy_kind kind) { return kinds[kind].bytes; }
+const char *npy_kind_descr(npy_kind kind)
+{
+    return kinds[kind].descr;
+}
+
+int64_t npy_kind_bytes(npy_kind kind)
+{
+    return kinds[kind].bytes;
+}
 
 /* What is left of the dictionary, and where words about an error go. Every read is checked against `end`. */
 typedef struct parser {
@@ -48,7 +55,8 @@ static bool take_word(parser *p, const char *word)
     return true;
 }
 
-/* A quoted string of printable ASCII without escapes, at most 15 characters: enough for every key and type that is allowed. */
+/* A quoted string of printable ASCII without escapes, at most 15 characters: enough for every key and type that is
+ * allowed. */
 static bool take_string(parser *p, char text[16], const char *what)
 {
     skip_blanks(p);
@@ -85,7 +93,8 @@ static bool take_descr(parser *p, npy_kind *kind)
             return true;
         }
     }
-    return FAIL(p, "holds %stype '%s'; allowed are <f2 <f4 <f8 <i4 <i8 |b1 |u1 <u2", text[0] == '>' ? "big-endian " : "", text);
+    return FAIL(p, "holds %stype '%s'; allowed are <f2 <f4 <f8 <i4 <i8 |b1 |u1 <u2",
+                text[0] == '>' ? "big-endian " : "", text);
 }
 
 static bool take_bool(parser *p, bool *value)
@@ -116,7 +125,8 @@ static bool take_shape(parser *p, npy_header *header)
     header->ndim = 0;
     while (!take(p, ')')) {
         if (header->ndim == SOFTMAX_MAX_DIMENSIONS)
-            return FAIL(p, "has more than %d dimensions; at most %d are allowed", SOFTMAX_MAX_DIMENSIONS, SOFTMAX_MAX_DIMENSIONS);
+            return FAIL(p, "has more than %d dimensions; at most %d are allowed", SOFTMAX_MAX_DIMENSIONS,
+                        SOFTMAX_MAX_DIMENSIONS);
         if (!take_size(p, &header->shape[header->ndim]))
             return false;
         header->ndim++;
@@ -131,7 +141,7 @@ static bool take_shape(parser *p, npy_header *header)
     return true;
 }
 
-/* Sizes of 0 take part neither in the check nor in strides: (0, 2^62, 2^62) is refused, as its strides would overflow. */
+/* Sizes of 0 count as 1 in the check, as in strides: (0, 2^62, 2^62) is refused, as its strides would overflow. */
 static bool count_elements(parser *p, npy_header *header)
 {
     int64_t bytes = kinds[header->kind].bytes;
@@ -204,8 +214,8 @@ bool npy_header_parse(const unsigned char *bytes, size_t count, npy_header *head
 size_t npy_header_write(npy_header *header, unsigned char bytes[NPY_HEADER_BYTES])
 {
     char text[NPY_HEADER_BYTES];
-    size_t at = (size_t)snprintf(text, sizeof text, "{'descr': '%s', 'fortran_order': %s, 'shape': (", kinds[header->kind].descr,
-                                 header->fortran_order ? "True" : "False");
+    size_t at = (size_t)snprintf(text, sizeof text, "{'descr': '%s', 'fortran_order': %s, 'shape': (",
+                                 kinds[header->kind].descr, header->fortran_order ? "True" : "False");
     header->elements = 1;
     for (int d = 0; d < header->ndim; d++) {
         const char *comma = d + 1 < header->ndim ? ", " : header->ndim == 1 ? "," : "";

@@ -35,11 +35,13 @@ typedef struct npy_header {
 const char *npy_kind_descr(npy_kind kind);
 int64_t npy_kind_bytes(npy_kind kind);
 
-/* Parses the `count` bytes that a file begins with (all of it, or at least the header). Elements and bytes fit int64_t then.
- * On failure: false, and one line without the file's name in message. */
-bool npy_header_parse(const unsigned char *bytes, size_t count, npy_header *header, char *message, size_t message_bytes);
+/* Parses the `count` bytes that a file begins with (all of it, or at least the header). Elements and bytes fit int64_t
+ * then. On failure: false, and one line without the file's name in message. */
+bool npy_header_parse(const unsigned char *bytes, size_t count, npy_header *header, char *message,
+                      size_t message_bytes);
 
-/* Writes version 1.0, padded so that data begins at a multiple of 64; sets data_offset and elements; returns data_offset. */
+/* Writes version 1.0, padded so that data begins at a multiple of 64; sets data_offset and elements; returns
+ * data_offset. */
 size_t npy_header_write(npy_header *header, unsigned char bytes[NPY_HEADER_BYTES]);
 
 #endif

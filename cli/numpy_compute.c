@@ -10,8 +10,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Arguments: op axis scale softcap causal causal_offset smoothing z_loss ignore_index rounds result-file, then files or '' for input, mask,
- * valid lengths, grad, targets, class weights. Prints the version and seconds. Scores are prepared first, outside the clock. */
+/* Arguments: op axis scale softcap causal causal_offset smoothing z_loss ignore_index rounds result-file, then files or
+ * '' for input, mask, valid lengths, grad, targets, class weights. Prints the version and seconds. Scores are prepared
+ * first, outside the clock. */
 static const char script[] =
     "import sys, time\n"
     "import numpy as np\n"
@@ -50,7 +51,8 @@ static const char script[] =
     "    else: c = v * (kind(1 - smoothing) * (np.expand_dims(t, axis) == column) + kind(smoothing / n))\n"
     "    r = np.where(c != 0, c * (l - z), kind(0)).sum(axis) + kind(z_loss) * l.squeeze(axis) ** 2\n"
     "    return r if t.dtype.kind == 'f' else np.where(t == int(ignore), kind(0), r)\n"
-    "compute = {'softmax': lambda: softmax(z), 'log_softmax': lambda: log_softmax(z), 'logsumexp': lambda: logsumexp(z),\n"
+    "compute = {'softmax': lambda: softmax(z), 'log_softmax': lambda: log_softmax(z), 'logsumexp': lambda: "
+    "logsumexp(z),\n"
     "           'softmax_backward': lambda: x * (dy - (dy * x).sum(axis, keepdims=True)),\n"
     "           'log_softmax_backward': lambda: dy - np.exp(x) * dy.sum(axis, keepdims=True),\n"
     "           'cross_entropy': lambda: loss(z)}[op]\n"
@@ -79,8 +81,8 @@ static const char *array_path(const npy_array *array, bool given)
     size_t bytes = (size_t)(header.elements * npy_kind_bytes(header.kind));
     temporary_scratch(head_bytes + bytes, &file, &path);
     FILE *stream = fdopen(file, "wb");
-    if (!stream || fwrite(head, 1, head_bytes, stream) != head_bytes || fwrite(array->tensor.data, 1, bytes, stream) != bytes ||
-        fclose(stream) != 0)
+    if (!stream || fwrite(head, 1, head_bytes, stream) != head_bytes ||
+        fwrite(array->tensor.data, 1, bytes, stream) != bytes || fclose(stream) != 0)
         fail_data("%s: cannot be written", path);
     return path;
 }
@@ -139,11 +141,27 @@ bool numpy_compute(const problem *p, implementation *numpy, char words[120])
     python = python && *python ? python : "python3";
     int scratch = temporary_scratch(0, &file, &path);
     close(file);
-    const char *command[] = {python, "-c", script, operation_name(a->op), numbers[0], numbers[1], numbers[2], numbers[3], numbers[4],
-                             numbers[5], numbers[6], numbers[7], numbers[8], path, array_path(&p->input, true),
-                             array_path(&p->mask, a->mask), array_path(&p->valid_lengths, a->valid_lengths),
-                             array_path(&p->grad, a->grad), array_path(&p->targets, a->targets),
-                             array_path(&p->class_weights, a->class_weights), NULL};
+    const char *command[] = {python,
+                             "-c",
+                             script,
+                             operation_name(a->op),
+                             numbers[0],
+                             numbers[1],
+                             numbers[2],
+                             numbers[3],
+                             numbers[4],
+                             numbers[5],
+                             numbers[6],
+                             numbers[7],
+                             numbers[8],
+                             path,
+                             array_path(&p->input, true),
+                             array_path(&p->mask, a->mask),
+                             array_path(&p->valid_lengths, a->valid_lengths),
+                             array_path(&p->grad, a->grad),
+                             array_path(&p->targets, a->targets),
+                             array_path(&p->class_weights, a->class_weights),
+                             NULL};
     pid_t child;
     char version[16] = "";
     FILE *answer = start_python((char *const *)command, &child);

@@ -18,8 +18,8 @@ typedef struct part {
     int64_t shape[SOFTMAX_MAX_DIMENSIONS];
 } part;
 
-/* The part of `whole` that belongs to the piece, or NULL for NULL. whole broadcasts, from the right, to the input's shape, or, if
- * `reduced`, to that without the axis. */
+/* The part of `whole` that belongs to the piece, or NULL for NULL. whole broadcasts, from the right, to the input's
+ * shape, or, if `reduced`, to that without the axis. */
 static DLTensor *part_of(const cut *c, const DLTensor *whole, bool reduced, part *part)
 {
     if (!whole)
@@ -73,7 +73,8 @@ static void compute_piece(cut *c, int64_t elements)
     progress_advance(&c->progress, elements);
 }
 
-/* Cuts along the widest-spaced dimension that is not the axis until a piece is small enough. Cuts change no bit: rows stay whole. */
+/* Cuts along the widest-spaced dimension that is not the axis until a piece is small enough. Cuts change no bit: rows
+ * stay whole. */
 static void compute_cut(cut *c)
 {
     const npy_header *header = &c->problem->input.header;
@@ -108,7 +109,8 @@ void pieces_compute(const problem *p, npy_array *output, npy_array *gradient)
 {
     const npy_header *header = &p->input.header;
     if (p->arguments->op == OP_CROSS_ENTROPY) {
-        /* One call: a reduction needs all rows, and its messages count them. The kernel drops mapped pages where memory is short. */
+        /* One call: a reduction needs all rows, and its messages count them. The kernel drops mapped pages where memory
+         * is short. */
         operands x = p->operands;
         x.output = &output->tensor;
         x.gradient = gradient ? &gradient->tensor : NULL;

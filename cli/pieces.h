@@ -4,7 +4,8 @@
 
 #include "problem.h"
 
-/* Fills output (and gradient, which may be NULL) by calls of the library; fails by problem_fail. Shows progress on a terminal. */
+/* Fills output (and gradient, which may be NULL) by calls of the library; fails by problem_fail. Shows progress on a
+ * terminal. */
 void pieces_compute(const problem *problem, npy_array *output, npy_array *gradient);
 
 #endif

@@ -11,7 +11,10 @@ static const char *shape_text(char text[200], int ndim, const int64_t *shape)
 {
     int at = snprintf(text, 200, "(");
     for (int d = 0; d < ndim && at < 170; d++)
-        at += snprintf(text + at, (size_t)(200 - at), "%lld%s", (long long)shape[d], d + 1 < ndim ? ", " : ndim == 1 ? "," : "");
+        at += snprintf(text + at, (size_t)(200 - at), "%lld%s", (long long)shape[d],
+                       d + 1 < ndim ? ", "
+                       : ndim == 1  ? ","
+                                    : "");
     snprintf(text + at, (size_t)(200 - at), ")");
     return text;
 }
@@ -27,7 +30,8 @@ static void open_beside(problem *p, npy_array *array, const char *name, const DL
 static void require_kind(const npy_array *array, bool allowed, const char *option, const char *words)
 {
     if (!allowed)
-        fail_data("%s: holds type '%s'; allowed for %s are %s", array->name, npy_kind_descr(array->header.kind), option, words);
+        fail_data("%s: holds type '%s'; allowed for %s are %s", array->name, npy_kind_descr(array->header.kind), option,
+                  words);
 }
 
 static bool same_shape(const npy_array *array, int ndim, const int64_t *shape)
@@ -39,8 +43,8 @@ static void require_shape(const npy_array *array, const char *option, int ndim, 
 {
     char holds[200], allowed[200];
     if (!same_shape(array, ndim, shape))
-        fail_data("%s: has shape %s; allowed for %s is %s", array->name, shape_text(holds, array->header.ndim, array->header.shape),
-                  option, shape_text(allowed, ndim, shape));
+        fail_data("%s: has shape %s; allowed for %s is %s", array->name,
+                  shape_text(holds, array->header.ndim, array->header.shape), option, shape_text(allowed, ndim, shape));
 }
 
 static void require_broadcast(const npy_array *array, const char *option, int ndim, const int64_t *shape)
@@ -77,7 +81,8 @@ static void open_input(problem *p)
             p->reduced_shape[p->reduced_ndim++] = header->shape[d];
     }
     if (a->options.causal && (header->ndim < 2 || p->axis != header->ndim - 1))
-        fail_usage("--causal: needs 2 dimensions and the last axis; %s has %d, and --axis is %d", a->input, header->ndim, a->axis);
+        fail_usage("--causal: needs 2 dimensions and the last axis; %s has %d, and --axis is %d", a->input,
+                   header->ndim, a->axis);
     p->loss_kind = header->kind == NPY_FLOAT64 ? NPY_FLOAT64 : NPY_FLOAT32;
 }
 
@@ -89,9 +94,11 @@ static void open_mask(problem *p)
         return;
     npy_kind kind = p->mask.header.kind;
     bool boolean = kind == NPY_BOOL || kind == NPY_UINT8;
-    require_kind(&p->mask, boolean || npy_is_float(kind), "--mask", "|b1 and |u1 (nonzero takes part) and floats (added)");
+    require_kind(&p->mask, boolean || npy_is_float(kind), "--mask",
+                 "|b1 and |u1 (nonzero takes part) and floats (added)");
     if (!boolean && p->arguments->op == OP_CROSS_ENTROPY)
-        fail_data("%s: holds type '%s'; allowed for --mask with --op cross_entropy are |b1 and |u1", p->mask.name, npy_kind_descr(kind));
+        fail_data("%s: holds type '%s'; allowed for --mask with --op cross_entropy are |b1 and |u1", p->mask.name,
+                  npy_kind_descr(kind));
     require_broadcast(&p->mask, "--mask", p->input.header.ndim, p->input.header.shape);
     *(boolean ? &p->operands.mask : &p->operands.bias) = tensor;
 }
@@ -110,12 +117,14 @@ static void open_loss_arrays(problem *p)
         require_shape(&p->targets, "--targets", p->reduced_ndim, p->reduced_shape);
     if (a->class_weights) {
         open_beside(p, &p->class_weights, a->class_weights, &p->operands.class_weights);
-        require_kind(&p->class_weights, p->class_weights.header.kind == p->loss_kind, "--class-weights", npy_kind_descr(p->loss_kind));
+        require_kind(&p->class_weights, p->class_weights.header.kind == p->loss_kind, "--class-weights",
+                     npy_kind_descr(p->loss_kind));
         require_shape(&p->class_weights, "--class-weights", 1, &input->shape[p->axis]);
     }
     if (a->grad_output) {
         open_beside(p, &p->grad_output, a->grad_output, &p->operands.grad_output);
-        require_kind(&p->grad_output, p->grad_output.header.kind == p->loss_kind, "--grad-output", npy_kind_descr(p->loss_kind));
+        require_kind(&p->grad_output, p->grad_output.header.kind == p->loss_kind, "--grad-output",
+                     npy_kind_descr(p->loss_kind));
         bool per_row = a->options.reduction == SOFTMAX_NONE;
         if (p->grad_output.header.elements != 1)
             require_shape(&p->grad_output, "--grad-output", per_row ? p->reduced_ndim : 0, p->reduced_shape);
@@ -135,14 +144,16 @@ void problem_open(problem *p, const arguments *a)
     }
     if (a->grad) {
         open_beside(p, &p->grad, a->grad, &p->operands.grad);
-        require_kind(&p->grad, p->grad.header.kind == p->input.header.kind, "--grad", npy_kind_descr(p->input.header.kind));
+        require_kind(&p->grad, p->grad.header.kind == p->input.header.kind, "--grad",
+                     npy_kind_descr(p->input.header.kind));
         require_shape(&p->grad, "--grad", p->input.header.ndim, p->input.header.shape);
     }
     if (a->op == OP_CROSS_ENTROPY)
         open_loss_arrays(p);
     if (!a->options.isa && !softmax_isa_default()) {
         const char *isa = getenv("SOFTMAX_ISA");
-        fail_usage("SOFTMAX_ISA=%s: is no instruction set of this machine; softmax info lists what is allowed", isa ? isa : "");
+        fail_usage("SOFTMAX_ISA=%s: is no instruction set of this machine; softmax info lists what is allowed",
+                   isa ? isa : "");
     }
 }
 
@@ -159,7 +170,8 @@ int problem_output(const problem *p, npy_kind *kind, int64_t *shape)
     return ndim;
 }
 
-softmax_status problem_call(const problem *p, const operands *x, const softmax_options *given, char *message, size_t message_bytes)
+softmax_status problem_call(const problem *p, const operands *x, const softmax_options *given, char *message,
+                            size_t message_bytes)
 {
     softmax_options options = *given;
     options.mask = x->mask;

@@ -1,4 +1,5 @@
-/* What is to be computed: the arrays of a command line, opened and checked against each other, and the call that computes. */
+/* What is to be computed: the arrays of a command line, opened and checked against each other, and the call that
+ * computes. */
 #ifndef SOFTMAX_CLI_PROBLEM_H
 #define SOFTMAX_CLI_PROBLEM_H
 
@@ -28,8 +29,8 @@ void problem_open(problem *problem, const arguments *arguments);
 int problem_output(const problem *problem, npy_kind *kind, int64_t *shape);
 
 /* One call of the library. On failure: the status and its words. */
-softmax_status problem_call(const problem *problem, const operands *operands, const softmax_options *options, char *message,
-                            size_t message_bytes);
+softmax_status problem_call(const problem *problem, const operands *operands, const softmax_options *options,
+                            char *message, size_t message_bytes);
 
 /* Ends the command over a status that is not SOFTMAX_OK. */
 _Noreturn void problem_fail(const problem *problem, softmax_status status, const char *message);

@@ -1,6 +1,7 @@
 #include "real.h"
 
-/* ln 2 in two parts, the first of 64 bits, so that its product with an exponent is exact (MPFR, 200 bits: mpfr_const_log2). */
+/* ln 2 in two parts, the first of 64 bits, so that its product with an exponent is exact (MPFR, 200 bits:
+ * mpfr_const_log2). */
 #define LN2_HIGH ((real)0xb17217f7d1cf79abULL * (real)0x1p-64)
 #define LN2_LOW ((real)0xc9e3b39803f2f6afULL * (real)0x1p-128)
 

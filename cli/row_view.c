@@ -32,7 +32,10 @@ row_line row_line_in(const problem *p, int64_t row, const DLTensor *tensor, bool
     return (row_line){tensor, offset, stride};
 }
 
-double row_value(const row_line *line, int64_t column) { return element_value(line->tensor, line->offset + column * line->stride); }
+double row_value(const row_line *line, int64_t column)
+{
+    return element_value(line->tensor, line->offset + column * line->stride);
+}
 
 void row_open(const problem *p, int64_t row, row_view *view)
 {

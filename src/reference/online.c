@@ -1,6 +1,6 @@
-/* The online form (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018): maximum and sum in one pass, as a pair
- * (m, s) that stands for the sum s * exp(m). When the maximum moves, s is rescaled; two pairs merge the same way. Each rescale
- * rounds, so tiles and merge orders give different bits. */
+/* The online form (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018): maximum and sum in one
+ * pass, as a pair (m, s) that stands for the sum s * exp(m). When the maximum moves, s is rescaled; two pairs merge the
+ * same way. Each rescale rounds, so tiles and merge orders give different bits. */
 #include <math.h>
 #include <softmax_reference.h>
 
@@ -26,7 +26,8 @@ softmax_reference_pair softmax_reference_pair_merge(softmax_reference_pair a, so
 void softmax_reference_online(const float *x, float *y, int64_t rows, int64_t columns)
 {
     for (int64_t row = 0; row < rows; row++, x += columns, y += columns) {
-        softmax_reference_pair pair = softmax_reference_pair_update((softmax_reference_pair){-INFINITY, 0.0f}, x, columns);
+        softmax_reference_pair pair =
+            softmax_reference_pair_update((softmax_reference_pair){-INFINITY, 0.0f}, x, columns);
         for (int64_t i = 0; i < columns; i++)
             y[i] = expf(x[i] - pair.m) / pair.s;
     }

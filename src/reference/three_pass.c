@@ -1,5 +1,6 @@
-/* Softmax as most libraries have it: softmax(x) = softmax(x - max), so nothing overflows. The price: x - max is rounded to float32,
- * and exp turns that rounding into |x - max| / 2 ULP of the result; the serial sum adds its own error with every column. */
+/* Softmax as most libraries have it: softmax(x) = softmax(x - max), so nothing overflows. The price: x - max is rounded
+ * to float32, and exp turns that rounding into |x - max| / 2 ULP of the result; the serial sum adds its own error with
+ * every column. */
 #include <math.h>
 #include <softmax_reference.h>
 

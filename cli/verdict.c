@@ -1,4 +1,4 @@
-#include "judge.h"
+#include "verdict.h"
 
 #include "element.h"
 #include "exact_row.h"
@@ -7,10 +7,11 @@
 /* Elements that the judge takes at most, at about a microsecond each, unless a single row holds more. */
 #define BUDGET ((int64_t)1 << 18)
 
-void judge_open(judge *j, const problem *p, npy_kind kind, bool reduced)
+void exact_sample_open(exact_sample *j, const problem *p, npy_kind kind, bool reduced)
 {
     int64_t rows = row_count(p), columns = p->input.header.shape[p->axis];
-    *j = (judge){.problem = p, .kind = kind, .reduced = reduced, .rows = rows, .results_per_row = reduced ? 1 : columns};
+    *j = (exact_sample){
+        .problem = p, .kind = kind, .reduced = reduced, .rows = rows, .results_per_row = reduced ? 1 : columns};
     if (columns > 0 && rows > BUDGET / columns)
         j->rows = columns > BUDGET ? 1 : BUDGET / columns;
     j->row = allocate((unsigned long long)j->rows * sizeof *j->row);
@@ -56,7 +57,7 @@ static double error_of(double result, real exact, real magnitude, npy_kind kind)
     return (double)(real_abs((real)result - exact) / (real)one_ulp(magnitude, precision, least));
 }
 
-verdict judge_results(const judge *j, const DLTensor *results)
+verdict verdict_of(const exact_sample *j, const DLTensor *results)
 {
     verdict v = {0};
     double sum = 0;
