@@ -1,0 +1,51 @@
+/* The public softmax_state and the row_state of src/numerics: the same fields, and a tag that tells an initialised state and the type of
+ * its results. */
+#ifndef SOFTMAX_API_STATE_H
+#define SOFTMAX_API_STATE_H
+
+#include "kernels.h"
+
+/* The tag's upper half: memory that softmax_state_init never saw is unlikely to hold it. */
+#define SOFTMAX_STATE_TAG 0x736d0000u
+
+/* The type of the states' results; 0: not an initialised state. */
+static inline softmax_type softmax_state_type(const softmax_state *state)
+{
+    uint32_t type = state->type ^ SOFTMAX_STATE_TAG;
+    if (type < SOFTMAX_FLOAT32 || type > SOFTMAX_BFLOAT16 || state->flags & ~(STATE_NAN | STATE_INFINITE))
+        return (softmax_type)0;
+    return (softmax_type)type;
+}
+
+/* The arithmetic of results of a type. */
+static inline arithmetic softmax_arithmetic_of(softmax_type type)
+{
+    if (type == SOFTMAX_FLOAT16 || type == SOFTMAX_BFLOAT16)
+        return ARITHMETIC_16;
+    return type == SOFTMAX_FLOAT64 ? ARITHMETIC_64 : ARITHMETIC_32;
+}
+
+static inline row_state softmax_state_to_row(const softmax_state *state)
+{
+    row_state row;
+    row.maximum = state->maximum;
+    row.maximum_low = state->maximum_low;
+    for (int i = 0; i < ACCUMULATOR_LIMBS; i++)
+        row.rest.limb[i] = state->limb[i];
+    row.rest.top = state->top;
+    row.flags = state->flags;
+    return row;
+}
+
+/* The type stays as it is. */
+static inline void softmax_state_from_row(softmax_state *state, const row_state *row)
+{
+    state->maximum = row->maximum;
+    state->maximum_low = row->maximum_low;
+    for (int i = 0; i < ACCUMULATOR_LIMBS; i++)
+        state->limb[i] = row->rest.limb[i];
+    state->top = row->rest.top;
+    state->flags = row->flags;
+}
+
+#endif
