@@ -5,6 +5,7 @@
 
 #include <softmax.h>
 
+#include "numerics/readout.h"
 #include "numerics/state.h"
 
 /* What an array holds: the first four are softmax_type's values. */
