@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 /* The answer's parts in row_problem_values' order: a cross-entropy has its loss, gradient and targets' gradient. */
-enum { JUDGE_PARTS = 3 };
+enum { JUDGE_PARTS = 3, JUDGE_INPUTS = 8 };
 
 typedef struct judge_part {
     const char *name;
@@ -25,7 +25,8 @@ typedef struct judge {
     long exact_rows;
     screen_answer screen;
     exact_answer exact;
-    row_problem worst_problem; /* of the row that last set a record, for the caller to print; pointers as the caller gave them */
+    int64_t worst_columns; /* of the row that last set a record, with its first inputs, to print */
+    double worst_inputs[JUDGE_INPUTS];
 } judge;
 
 /* For an operation whose results have one part; the bound is contract A's for it. */
@@ -39,7 +40,7 @@ bool judge_row(judge *judge, const row_problem *problem, const double *result);
 bool judge_holds(const judge *judge);
 void judge_print(const judge *judge, const char *words);
 
-/* A judge must reject results that a lazy kernel could write: all zeros, uniform 1/n, an untouched output (0xa5 bytes). Counts which of the
+/* A judge must reject results that a lazy kernel could write: all zeros, uniform 1/n, an untouched output (0xc5 bytes). Counts which of the
  * three pass as right for this row: bit 0, 1, 2. Over a case's rows the AND of these must be 0. */
 unsigned judge_fakes(judge *judge, const row_problem *problem);
 
