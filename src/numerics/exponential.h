@@ -12,6 +12,18 @@
 #define SOFTMAX_LN2_LO (-0x1.718432a1b0e26p-35) /* ln2 - hi, error 2^-89 */
 #define SOFTMAX_MAGIC64 0x1.8p52                /* adding it rounds to an integer, which stands in the low bits */
 
+/* Coefficients of (e^r - 1 - r) / r^2 beyond 1/2. */
+#define EXP_C12 0x1.1e5ae0539c436p-29
+#define EXP_C11 0x1.af6705b7eb258p-26
+#define EXP_C10 0x1.27e59432ef095p-22
+#define EXP_C9 0x1.71ddf360ebb32p-19
+#define EXP_C8 0x1.a01a014f94184p-16
+#define EXP_C7 0x1.a01a01b1f1a4dp-13
+#define EXP_C6 0x1.6c16c16c276d2p-10
+#define EXP_C5 0x1.111111110f150p-7
+#define EXP_C4 0x1.5555555555530p-5
+#define EXP_C3 0x1.555555555555ap-3
+
 /* Scores up to 2^20 are reduced in double; up to 2^62 with integers; beyond it neighbours are at least 1024 apart, so that only scores
  * equal to the maximum count: see state.h. */
 #define SOFTMAX_DOUBLE_LIMIT 0x1p20
@@ -87,16 +99,16 @@ SOFTMAX_FN reduced reduce(double x) {
 
 /* (e^r - 1 - r) / r^2 = 1/2 + r exp_head(r), error 6.3e-20 of e^r on |r| <= 0.347. */
 SOFTMAX_FN double exp_head(double r) {
-    double p = 0x1.1e5ae0539c436p-29;
-    p = fma(p, r, 0x1.af6705b7eb258p-26);
-    p = fma(p, r, 0x1.27e59432ef095p-22);
-    p = fma(p, r, 0x1.71ddf360ebb32p-19);
-    p = fma(p, r, 0x1.a01a014f94184p-16);
-    p = fma(p, r, 0x1.a01a01b1f1a4dp-13);
-    p = fma(p, r, 0x1.6c16c16c276d2p-10);
-    p = fma(p, r, 0x1.111111110f150p-7);
-    p = fma(p, r, 0x1.5555555555530p-5);
-    return fma(p, r, 0x1.555555555555ap-3);
+    double p = EXP_C12;
+    p = fma(p, r, EXP_C11);
+    p = fma(p, r, EXP_C10);
+    p = fma(p, r, EXP_C9);
+    p = fma(p, r, EXP_C8);
+    p = fma(p, r, EXP_C7);
+    p = fma(p, r, EXP_C6);
+    p = fma(p, r, EXP_C5);
+    p = fma(p, r, EXP_C4);
+    return fma(p, r, EXP_C3);
 }
 
 /* e^(r + lo) - 1 as a pair; error about 2^-60 of it plus 2^-62 r^2. Here lo may be up to 2^-30 |r|. */

@@ -1,0 +1,115 @@
+/* block.h for float and for double. Included after a vector_*.h. */
+#ifndef SOFTMAX_BLOCK_TYPES_H
+#define SOFTMAX_BLOCK_TYPES_H
+
+#include <float.h>
+
+#include "../api_state.h"
+#include "../kernels.h"
+#include "../numerics/hyperbolic.h"
+#include "../numerics/readout.h"
+#include "exact_sum.h"
+#include "gather.h"
+#include "term_vectors.h"
+
+#define JOIN_(a, b) a##b
+#define JOIN(a, b) JOIN_(a, b)
+
+static inline term32 term_fast_float(float z, float low, float magic, arithmetic kind) { return term32_fast(z, low, magic, kind == ARITHMETIC_16); }
+static inline term32 term_far_float(float z, float low, int64_t kb, arithmetic kind) { return term32_far(z, low, kb, kind == ARITHMETIC_16); }
+static inline float term_exponent_float(float z) { return term32_exponent(z); }
+static inline float term_floor_float(float kb) { return term32_floor(kb); }
+static inline uint32_t bits_of_float(float x) { return float_bits(x); }
+static inline float two_to_float(int exponent) { return bits_float((uint32_t)(127 + exponent) << 23); }
+static inline float unbiased_float(float y) { return bits_float(float_bits(y) - (64u << 23)); }
+static inline void add_digits_float(accumulator *rest, uint32_t high, uint32_t low, int64_t kb) {
+    int64_t digits = (int64_t)(int32_t)high * (1 << (TERM32_LOW_UNIT - TERM32_HIGH_UNIT)) + (int32_t)low;
+    if (digits) accumulator_add(rest, digits, kb - TERM32_LOW_UNIT);
+}
+
+#define NAME(x) JOIN(x, _float)
+#define V(x) JOIN(vf_, x)
+#define I(x) JOIN(vi_, x)
+#define REAL float
+#define BITS uint32_t
+#define VECTOR vf
+#define INTEGERS vi
+#define LANES VF_LANES
+#define TERM term32
+#define TERM_NOTHING 0x1p-124f
+#define MAGIC TERM32_MAGIC
+#define HIGH_MAGIC TERM32_HIGH
+#define LOW_MAGIC TERM32_LOW
+#define SCORE_LIMIT TERM32_LIMIT
+#define SPREAD TERM32_SPREAD
+#define FAR_SPREAD 121
+#define OUT_BIAS 64
+#define FAR_BLOCK (-140)
+#define FAR_SHIFT 100
+#define LEAST_EXPONENT (-195) /* all of the block is below the smallest normal */
+#define SMALLEST_NORMAL 0x1p-126f
+#define LARGEST FLT_MAX
+#define REAL_ELEMENT ELEMENT_FLOAT32
+#define FMA fmaf
+#define SUM_EXPONENT 120
+#define LOW_PRODUCT(a, b, product) 0.0
+#include "block.h"
+#include "scores.h"
+#include "forward.h"
+#include "backward.h"
+#include "cross_entropy.h"
+#include "template_end.h"
+
+static inline term64 term_fast_double(double z, double low, double magic, arithmetic kind) {
+    (void)kind;
+    return term64_fast(z, low, magic);
+}
+static inline term64 term_far_double(double z, double low, int64_t kb, arithmetic kind) {
+    (void)kind;
+    return term64_far(z, low, kb);
+}
+static inline double term_exponent_double(double z) { return term64_exponent(z); }
+static inline double term_floor_double(double kb) { return term64_floor(kb); }
+static inline uint64_t bits_of_double(double x) { return double_bits(x); }
+static inline double two_to_double(int exponent) { return bits_double((uint64_t)(1023 + exponent) << 52); }
+static inline double unbiased_double(double y) { return bits_double(double_bits(y) - (256ULL << 52)); }
+static inline void add_digits_double(accumulator *rest, uint64_t high, uint64_t low, int64_t kb) {
+    if (!high && !low) return;
+    accumulator_add(rest, (int64_t)high, kb - TERM64_HIGH_UNIT);
+    accumulator_add(rest, (int64_t)low, kb - TERM64_LOW_UNIT);
+}
+
+#define NAME(x) JOIN(x, _double)
+#define V(x) JOIN(vd_, x)
+#define I(x) JOIN(vl_, x)
+#define REAL double
+#define BITS uint64_t
+#define VECTOR vd
+#define INTEGERS vl
+#define LANES VD_LANES
+#define TERM term64
+#define TERM_NOTHING 0x1p-1021
+#define MAGIC SOFTMAX_MAGIC64
+#define HIGH_MAGIC TERM64_HIGH
+#define LOW_MAGIC TERM64_LOW
+#define SCORE_LIMIT SOFTMAX_DOUBLE_LIMIT
+#define SPREAD TERM64_SPREAD
+#define FAR_SPREAD 1010
+#define OUT_BIAS 256
+#define FAR_BLOCK (-1030)
+#define FAR_SHIFT 900
+#define LEAST_EXPONENT (-1790)
+#define SMALLEST_NORMAL 0x1p-1022
+#define LARGEST DBL_MAX
+#define REAL_ELEMENT ELEMENT_FLOAT64
+#define FMA fma
+#define SUM_EXPONENT 1000
+#define LOW_PRODUCT(a, b, product) fma(a, b, -(product))
+#include "block.h"
+#include "scores.h"
+#include "forward.h"
+#include "backward.h"
+#include "cross_entropy.h"
+#include "template_end.h"
+
+#endif

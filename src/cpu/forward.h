@@ -1,0 +1,185 @@
+/* softmax, log_softmax and logsumexp of a row, whole or in parts. A template like block.h. */
+
+#define STORED_BLOCKS 128 /* rows up to so many blocks keep their terms between the two halves of the work */
+#define SCRATCH_BLOCKS 16 /* ... where the output cannot hold them itself: on the stack */
+
+static void NAME(fill)(const operand *out, char *address, int64_t first, int64_t last, REAL value) {
+    REAL buffer[SOFTMAX_BLOCK_COLUMNS];
+    int count = (int)(last - first < SOFTMAX_BLOCK_COLUMNS ? last - first : SOFTMAX_BLOCK_COLUMNS);
+    for (int i = 0; i < count; i++) buffer[i] = value;
+    for (int64_t c = first; c < last; c += count) {
+        if (last - c < count) count = (int)(last - c);
+        NAME(scatter)(address + c * out->column_stride, out->type, out->column_stride, count, buffer);
+    }
+}
+
+static int NAME(block_columns)(int64_t first, int64_t last) {
+    return (int)(last - first < SOFTMAX_BLOCK_COLUMNS ? last - first : SOFTMAX_BLOCK_COLUMNS);
+}
+
+static void NAME(add_block)(row_state *row, const NAME(block) *block, arithmetic kind) {
+    row_state s;
+    s.maximum = (double)block->maximum;
+    s.maximum_low = (double)block->maximum_low;
+    s.rest = block->rest;
+    s.flags = block->flags;
+    row_state_merge(row, &s, kind);
+}
+
+static void NAME(forward_reduce)(const softmax_job *job, const place *p, int64_t first, int64_t last, row_state *row) {
+    NAME(source) source = NAME(source_of_row)(job, p);
+    REAL buffer[SOFTMAX_BLOCK_COLUMNS], low_buffer[SOFTMAX_BLOCK_COLUMNS];
+    for (int64_t c = first; c < last; c += SOFTMAX_BLOCK_COLUMNS) {
+        NAME(block) block;
+        const REAL *low, *z;
+        int count = NAME(block_columns)(c, last);
+        z = NAME(scores)(&source, c, count, buffer, low_buffer, &low);
+        NAME(block_sum)(z, low, count, job->kind, NULL, &block);
+        NAME(add_block)(row, &block, job->kind);
+    }
+}
+
+/* How a row's terms become results. */
+typedef struct NAME(row_result) {
+    int constant; /* every result is `value` */
+    REAL value;
+    double maximum;
+    double maximum_low;
+    int64_t k;
+    pair factor; /* 2^k / sum, times the gradient's factor */
+    REAL threshold;
+    pair log; /* log(sum) - maximum */
+} NAME(row_result);
+
+static NAME(row_result) NAME(result_of_state)(const row_state *s, arithmetic kind, int want_log, int empty_zero) {
+    NAME(row_result) r;
+    row_total total;
+    memset(&r, 0, sizeof r);
+    r.constant = 1;
+    r.value = (REAL)NAN;
+    if (s->flags) return r;
+    if (s->maximum == -(double)INFINITY) {
+        if (empty_zero) r.value = want_log ? -(REAL)INFINITY : 0;
+        return r;
+    }
+    r.constant = 0;
+    r.maximum = s->maximum;
+    r.maximum_low = s->maximum_low;
+    r.threshold = SMALLEST_NORMAL;
+    total = row_state_total(s, kind);
+    r.k = total.k;
+    if (want_log)
+        r.log = row_total_log(&total, kind);
+    else
+        r.factor = row_total_inverse(&total, kind);
+    return r;
+}
+
+/* y = v factor for one block of terms, in place or not. */
+static void NAME(block_results)(const NAME(row_result) *r, arithmetic kind, const REAL *v, int count, double maximum, double maximum_low, int64_t kb, REAL *y) {
+    int64_t exponent = kb - SOFTMAX_BIAS - r->k + OUT_BIAS;
+    int is_far = kb - r->k < FAR_BLOCK;
+    pair g;
+    REAL hi, lo;
+    int equal = maximum == r->maximum && maximum_low == r->maximum_low;
+    int nothing = maximum == -(double)INFINITY || (!equal && (score_is_huge(maximum) || score_is_huge(r->maximum)));
+    if (nothing || exponent < LEAST_EXPONENT) {
+        for (int i = 0; i < count; i++) y[i] = 0;
+        return;
+    }
+    if (is_far) exponent += FAR_SHIFT;
+    g.hi = scale_by_power(r->factor.hi, exponent);
+    g.lo = scale_by_power(r->factor.lo, exponent);
+    hi = (REAL)g.hi;
+    lo = kind == ARITHMETIC_16 ? 0 : (REAL)((g.hi - (double)hi) + g.lo);
+    if (is_far)
+        NAME(scale_far)(v, count, hi, lo, r->threshold * NAME(two_to)(OUT_BIAS), y);
+    else
+        NAME(scale)(v, count, hi, lo, r->threshold * NAME(two_to)(OUT_BIAS), y);
+}
+
+/* The results of columns [first, last), whose terms are computed anew. */
+static void NAME(forward_finish)(const softmax_job *job, const place *p, int64_t first, int64_t last, const row_state *state) {
+    NAME(source) source = NAME(source_of_row)(job, p);
+    int want_log = job->op == OPERATION_LOG_SOFTMAX || job->op == OPERATION_STATE_LOG_NORMALISE;
+    NAME(row_result) r = NAME(result_of_state)(state, job->kind, want_log, job->empty_zero);
+    char *out = row_address(job, &job->out, p);
+    REAL buffer[SOFTMAX_BLOCK_COLUMNS], low_buffer[SOFTMAX_BLOCK_COLUMNS], results[SOFTMAX_BLOCK_COLUMNS];
+    REAL minus_log = (REAL)(0.0 - r.log.hi), minus_log_low = (REAL)((-r.log.hi - (double)minus_log) - r.log.lo);
+    int direct = job->out.type == REAL_ELEMENT && is_contiguous(&job->out);
+    if (r.constant) {
+        NAME(fill)(&job->out, out, first, last, r.value);
+        return;
+    }
+    for (int64_t c = first; c < last; c += SOFTMAX_BLOCK_COLUMNS) {
+        NAME(block) block;
+        const REAL *low, *z;
+        int count = NAME(block_columns)(c, last);
+        char *to = out + c * job->out.column_stride;
+        REAL *y = direct ? (REAL *)(void *)to : results;
+        z = NAME(scores)(&source, c, count, buffer, low_buffer, &low);
+        if (!want_log) {
+            NAME(block_sum)(z, low, count, job->kind, y, &block);
+            NAME(block_results)(&r, job->kind, y, count, (double)block.maximum, (double)block.maximum_low, block.kb, y);
+        } else if (low) {
+            NAME(log_values_low)(z, low, count, (REAL)r.maximum, (REAL)r.maximum_low, minus_log, minus_log_low, y);
+        } else {
+            NAME(log_values)(z, count, (REAL)r.maximum, minus_log, y);
+        }
+        if (!direct) NAME(scatter)(to, job->out.type, job->out.column_stride, count, results);
+    }
+}
+
+/* softmax of a row that is short enough to keep its terms: one read of x. */
+static void NAME(softmax_row)(const softmax_job *job, const place *p) {
+    NAME(source) source = NAME(source_of_row)(job, p);
+    REAL buffer[SOFTMAX_BLOCK_COLUMNS], low_buffer[SOFTMAX_BLOCK_COLUMNS], scratch[SCRATCH_BLOCKS * SOFTMAX_BLOCK_COLUMNS];
+    double maximum[STORED_BLOCKS], maximum_low[STORED_BLOCKS];
+    int64_t kb[STORED_BLOCKS];
+    char *out = row_address(job, &job->out, p);
+    int direct = job->out.type == REAL_ELEMENT && is_contiguous(&job->out), b = 0;
+    REAL *terms = direct ? (REAL *)(void *)out : scratch;
+    row_state row = row_state_empty();
+    NAME(row_result) r;
+    for (int64_t c = 0; c < job->columns; c += SOFTMAX_BLOCK_COLUMNS, b++) {
+        NAME(block) block;
+        const REAL *low, *z;
+        int count = NAME(block_columns)(c, job->columns);
+        z = NAME(scores)(&source, c, count, buffer, low_buffer, &low);
+        NAME(block_sum)(z, low, count, job->kind, terms + c, &block);
+        NAME(add_block)(&row, &block, job->kind);
+        maximum[b] = (double)block.maximum;
+        maximum_low[b] = (double)block.maximum_low;
+        kb[b] = block.kb;
+    }
+    r = NAME(result_of_state)(&row, job->kind, 0, job->empty_zero);
+    if (r.constant) {
+        NAME(fill)(&job->out, out, 0, job->columns, r.value);
+        return;
+    }
+    b = 0;
+    for (int64_t c = 0; c < job->columns; c += SOFTMAX_BLOCK_COLUMNS, b++) {
+        int count = NAME(block_columns)(c, job->columns);
+        NAME(block_results)(&r, job->kind, terms + c, count, maximum[b], maximum_low[b], kb[b], terms + c);
+        if (!direct) NAME(scatter)(out + c * job->out.column_stride, job->out.type, job->out.column_stride, count, terms + c);
+    }
+}
+
+static void NAME(forward_row)(const softmax_job *job, const place *p, int64_t index) {
+    int64_t kept = job->out.type == REAL_ELEMENT && is_contiguous(&job->out) ? STORED_BLOCKS : SCRATCH_BLOCKS;
+    row_state row = row_state_empty();
+    if (job->op == OPERATION_SOFTMAX && job->columns <= kept * SOFTMAX_BLOCK_COLUMNS) {
+        NAME(softmax_row)(job, p);
+        return;
+    }
+    if (job->op == OPERATION_STATE_NORMALISE || job->op == OPERATION_STATE_LOG_NORMALISE || job->op == OPERATION_STATE_UPDATE)
+        row = softmax_state_to_row(&job->states[index]);
+    if (job->op != OPERATION_STATE_NORMALISE && job->op != OPERATION_STATE_LOG_NORMALISE)
+        NAME(forward_reduce)(job, p, 0, job->columns, &row);
+    if (job->op == OPERATION_STATE_UPDATE)
+        softmax_state_from_row(&job->states[index], &row);
+    else if (job->op == OPERATION_LOGSUMEXP)
+        store_real(row_address(job, &job->out, p), job->out.type, row_state_logsumexp(&row, job->kind));
+    else
+        NAME(forward_finish)(job, p, 0, job->columns, &row);
+}

@@ -1,0 +1,42 @@
+/* The table of one instruction set, from the templates. Included by each kernels_*.c after its vector_*.h. */
+#include "block_types.h"
+
+#define KERNELS_(name) softmax_kernels_##name
+
+static int is_double(const softmax_job *job) { return job->kind == ARITHMETIC_64; }
+
+static int is_backward(const softmax_job *job) {
+    return job->op == OPERATION_SOFTMAX_BACKWARD || job->op == OPERATION_LOG_SOFTMAX_BACKWARD;
+}
+
+static void run_rows(const softmax_job *job, int64_t first, int64_t last, const loss_divisors *divisors, loss_totals *totals) {
+    for (int64_t row = first; row < last; row++) {
+        place p = place_of_row(job, row);
+        if (job->op == OPERATION_CROSS_ENTROPY)
+            is_double(job) ? cross_entropy_row_double(job, &p, divisors, totals) : cross_entropy_row_float(job, &p, divisors, totals);
+        else if (is_backward(job))
+            is_double(job) ? backward_row_double(job, &p) : backward_row_float(job, &p);
+        else
+            is_double(job) ? forward_row_double(job, &p, row) : forward_row_float(job, &p, row);
+    }
+}
+
+static void reduce_columns(const softmax_job *job, int64_t row, int64_t first, int64_t last, row_partial *partial) {
+    place p = place_of_row(job, row);
+    if (is_backward(job))
+        is_double(job) ? backward_reduce_double(job, &p, first, last, partial) : backward_reduce_float(job, &p, first, last, partial);
+    else
+        is_double(job) ? forward_reduce_double(job, &p, first, last, &partial->state)
+                       : forward_reduce_float(job, &p, first, last, &partial->state);
+}
+
+static void finish_columns(const softmax_job *job, int64_t row, int64_t first, int64_t last, const row_partial *partial) {
+    place p = place_of_row(job, row);
+    if (is_backward(job))
+        is_double(job) ? backward_finish_double(job, &p, first, last, partial) : backward_finish_float(job, &p, first, last, partial);
+    else if (job->op == OPERATION_LOGSUMEXP)
+        store_real(row_address(job, &job->out, &p), job->out.type, row_state_logsumexp(&partial->state, job->kind));
+    else
+        is_double(job) ? forward_finish_double(job, &p, first, last, &partial->state)
+                       : forward_finish_float(job, &p, first, last, &partial->state);
+}

@@ -1,0 +1,102 @@
+/* The scores of a block: fetched, through softcap, scale, bias and masks. A template like block.h. */
+
+/* One row as its blocks are read: where its arrays begin and how many of its columns are seen. */
+typedef struct NAME(source) {
+    const softmax_job *job;
+    const char *x;
+    const char *bias;
+    const char *mask;
+    int64_t limit; /* columns at or beyond it are masked out */
+    int plain;     /* no softcap, scale or bias: scores are the elements themselves */
+    int direct;    /* they need not even be moved */
+    REAL scale_hi; /* scale = scale_hi + scale_lo */
+    REAL scale_lo;
+} NAME(source);
+
+static NAME(source) NAME(source_of_row)(const softmax_job *job, const place *p) {
+    NAME(source) s;
+    int64_t limit = job->columns;
+    s.job = job;
+    s.x = row_address(job, &job->x, p);
+    s.bias = row_address(job, &job->bias, p);
+    s.mask = row_address(job, &job->mask, p);
+    if (job->lengths.data) {
+        int64_t length = load_integer(row_address(job, &job->lengths, p), job->lengths.type);
+        length = length < job->first_column ? 0 : length - job->first_column;
+        if (length < limit) limit = length;
+    }
+    if (job->causal) {
+        int64_t seen, i = p->coordinate[job->query_dimension];
+        /* i + offset + 1 - first_column, and no overflow */
+        if (__builtin_add_overflow(i, job->causal_offset, &seen)) seen = job->causal_offset > 0 ? INT64_MAX - 1 : INT64_MIN;
+        if (seen == INT64_MAX) seen--;
+        if (__builtin_sub_overflow(seen + 1, job->first_column, &seen)) seen = INT64_MIN;
+        if (seen < limit) limit = seen;
+    }
+    s.limit = limit < 0 ? 0 : limit;
+    s.plain = job->softcap == 0.0 && job->scale == 1.0 && !s.bias;
+    s.direct = s.plain && !s.mask && job->x.type == REAL_ELEMENT && is_contiguous(&job->x);
+    s.scale_hi = (REAL)job->scale;
+    s.scale_lo = (REAL)(job->scale - (double)s.scale_hi);
+    return s;
+}
+
+/* scale z + bias as hi + lo. -inf and NaN stand alone (lo = 0); what is beyond REAL's range is taken at its end. */
+static void NAME(scale_and_bias)(REAL *z, REAL *low, int count, REAL scale_hi, REAL scale_lo, const REAL *bias) {
+    for (int i = 0; i < count; i++) {
+        REAL hi = z[i] * scale_hi, lo = FMA(z[i], scale_hi, -hi);
+        lo = FMA(z[i], scale_lo, lo);
+        if (bias) {
+            REAL b = bias[i], s = hi + b, t = s - hi, e = (hi - (s - t)) + (b - t);
+            lo += e;
+            hi = s;
+        }
+        {
+            REAL s = hi + lo, e = lo - (s - hi);
+            if (s - s == 0) { /* finite */
+                z[i] = s;
+                low[i] = e;
+            } else {
+                REAL given = z[i], b = bias ? bias[i] : 0;
+                low[i] = 0;
+                if (given - given == 0 && b - b == 0)
+                    z[i] = hi > 0 ? LARGEST : -LARGEST; /* both finite: it is only out of range */
+                else if (scale_hi == 0 && given == given && b - b == 0)
+                    z[i] = given; /* scale 0 leaves infinities: -inf masks out */
+                else
+                    z[i] = hi;
+            }
+        }
+    }
+}
+
+/* Scores of columns [first, first + count): contiguous, in `buffer` or where they are; *low is NULL when every low part is 0. */
+static const REAL *NAME(scores)(const NAME(source) *s, int64_t first, int count, REAL *buffer, REAL *low_buffer, const REAL **low) {
+    const softmax_job *job = s->job;
+    const char *x = s->x + first * job->x.column_stride;
+    int64_t seen = s->limit - first;
+    *low = NULL;
+    if (s->direct && seen >= count) return (const REAL *)(const void *)x;
+    NAME(gather)(x, job->x.type, job->x.column_stride, count, buffer);
+    if (job->softcap != 0.0)
+        for (int i = 0; i < count; i++) buffer[i] = (REAL)softcap_value((double)buffer[i], job->softcap);
+    if (job->scale != 1.0 || s->bias) {
+        REAL bias[SOFTMAX_BLOCK_COLUMNS];
+        if (s->bias) NAME(gather)(s->bias + first * job->bias.column_stride, job->bias.type, job->bias.column_stride, count, bias);
+        NAME(scale_and_bias)(buffer, low_buffer, count, s->scale_hi, s->scale_lo, s->bias ? bias : NULL);
+        *low = low_buffer;
+    }
+    if (s->mask) {
+        const char *mask = s->mask + first * job->mask.column_stride;
+        for (int i = 0; i < count; i++, mask += job->mask.column_stride)
+            if (!*mask) {
+                buffer[i] = -(REAL)INFINITY;
+                if (*low) low_buffer[i] = 0;
+            }
+    }
+    for (int i = seen < 0 ? 0 : (int)(seen < count ? seen : count); i < count; i++) {
+        buffer[i] = -(REAL)INFINITY;
+        if (*low) low_buffer[i] = 0;
+    }
+    return buffer;
+}

@@ -1,0 +1,27 @@
+/* Ends block_types.h's parameters. */
+#undef NAME
+#undef V
+#undef I
+#undef REAL
+#undef BITS
+#undef VECTOR
+#undef INTEGERS
+#undef LANES
+#undef TERM
+#undef TERM_NOTHING
+#undef MAGIC
+#undef HIGH_MAGIC
+#undef LOW_MAGIC
+#undef SCORE_LIMIT
+#undef SPREAD
+#undef FAR_SPREAD
+#undef OUT_BIAS
+#undef FAR_BLOCK
+#undef FAR_SHIFT
+#undef SMALLEST_NORMAL
+#undef FMA
+#undef LARGEST
+#undef REAL_ELEMENT
+#undef LEAST_EXPONENT
+#undef SUM_EXPONENT
+#undef LOW_PRODUCT

@@ -1,0 +1,63 @@
+/* numerics/terms.h's fast terms in vectors: the same operations in the same order. */
+#ifndef SOFTMAX_TERM_VECTORS_H
+#define SOFTMAX_TERM_VECTORS_H
+
+/* Included after a vector_*.h. `low` is the scores' low part (zero vector where there is none). */
+static inline vf term_vector_float(vf z, vf low, vf magic, int short_arithmetic, vi *high_digits, vi *low_digits) {
+    vf t = vf_fma(z, vf_set(TERM32_LOG2E), magic), k = vf_sub(t, magic);
+    vf r = vf_fma(k, vf_set(-TERM32_LN2_HI), z), s = vf_power(t), p, v, a, high, rest;
+    low = vf_fma(k, vf_set(TERM32_LN2_MINUS), low);
+    if (short_arithmetic) {
+        r = vf_add(r, low);
+        p = vf_fma(vf_set(TERM16_C5), r, vf_set(TERM16_C4));
+        p = vf_fma(p, r, vf_set(TERM16_C3));
+        p = vf_fma(p, r, vf_set(TERM16_C2));
+        p = vf_fma(p, r, vf_set(TERM16_C1));
+        p = vf_fma(p, r, vf_set(1.0f));
+        v = vf_mul(p, s);
+        a = vf_add(v, vf_set(TERM32_HIGH));
+        high = vf_sub(a, vf_set(TERM32_HIGH));
+        rest = vf_sub(v, high);
+    } else {
+        vf rr = vf_add(r, low), q;
+        p = vf_fma(vf_set(TERM32_C5), rr, vf_set(TERM32_C4));
+        p = vf_fma(p, rr, vf_set(TERM32_C3));
+        p = vf_fma(p, rr, vf_set(TERM32_C2));
+        p = vf_fma(p, rr, vf_set(0.5f));
+        q = vf_add(vf_fma(p, vf_mul(rr, rr), low), r);
+        v = vf_fma(q, s, s);
+        a = vf_add(v, vf_set(TERM32_HIGH));
+        high = vf_sub(a, vf_set(TERM32_HIGH));
+        rest = vf_fma(q, s, vf_sub(s, high));
+    }
+    *high_digits = vi_add_bits(*high_digits, a);
+    *low_digits = vi_add_bits(*low_digits, vf_add(rest, vf_set(TERM32_LOW)));
+    return v;
+}
+
+static inline vd term_vector_double(vd z, vd low, vd magic, int short_arithmetic, vl *high_digits, vl *low_digits) {
+    vd t = vd_fma(z, vd_set(SOFTMAX_LOG2E), magic), k = vd_sub(t, magic);
+    vd r = vd_fma(k, vd_set(-SOFTMAX_LN2_HI), z), s = vd_power(t), p, q, v, a, high, rr;
+    (void)short_arithmetic;
+    low = vd_fma(k, vd_set(-SOFTMAX_LN2_LO), low);
+    rr = vd_add(r, low);
+    p = vd_fma(vd_set(EXP_C12), rr, vd_set(EXP_C11));
+    p = vd_fma(p, rr, vd_set(EXP_C10));
+    p = vd_fma(p, rr, vd_set(EXP_C9));
+    p = vd_fma(p, rr, vd_set(EXP_C8));
+    p = vd_fma(p, rr, vd_set(EXP_C7));
+    p = vd_fma(p, rr, vd_set(EXP_C6));
+    p = vd_fma(p, rr, vd_set(EXP_C5));
+    p = vd_fma(p, rr, vd_set(EXP_C4));
+    p = vd_fma(p, rr, vd_set(EXP_C3));
+    p = vd_fma(p, rr, vd_set(0.5));
+    q = vd_add(vd_fma(p, vd_mul(rr, rr), low), r);
+    v = vd_fma(q, s, s);
+    a = vd_add(v, vd_set(TERM64_HIGH));
+    high = vd_sub(a, vd_set(TERM64_HIGH));
+    *high_digits = vl_add_bits(*high_digits, a);
+    *low_digits = vl_add_bits(*low_digits, vd_add(vd_fma(q, s, vd_sub(s, high)), vd_set(TERM64_LOW)));
+    return v;
+}
+
+#endif

@@ -1,0 +1,115 @@
+/* vector_portable.h's operations for AVX2 with FMA and F16C. */
+#ifndef SOFTMAX_VECTOR_AVX2_H
+#define SOFTMAX_VECTOR_AVX2_H
+
+#include <immintrin.h>
+
+#include "../numerics/half.h"
+
+#define VECTOR_NAME "avx2"
+#define VF_LANES 8
+#define VD_LANES 4
+
+typedef __m256 vf;
+typedef __m256i vi;
+typedef __m256d vd;
+typedef __m256i vl;
+typedef __m256 vm;
+
+static inline __m256i part_f(int count) { return _mm256_cmpgt_epi32(_mm256_set1_epi32(count), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)); }
+static inline __m256i part_d(int count) { return _mm256_cmpgt_epi64(_mm256_set1_epi64x(count), _mm256_setr_epi64x(0, 1, 2, 3)); }
+
+static inline vf vf_set(float x) { return _mm256_set1_ps(x); }
+static inline vf vf_load(const float *p) { return _mm256_loadu_ps(p); }
+static inline vf vf_load_part(const float *p, int count, float fill) {
+    __m256i part = part_f(count);
+    return _mm256_blendv_ps(vf_set(fill), _mm256_maskload_ps(p, part), _mm256_castsi256_ps(part));
+}
+static inline void vf_store(float *p, vf a) { _mm256_storeu_ps(p, a); }
+static inline void vf_store_part(float *p, int count, vf a) { _mm256_maskstore_ps(p, part_f(count), a); }
+static inline vf vf_add(vf a, vf b) { return _mm256_add_ps(a, b); }
+static inline vf vf_sub(vf a, vf b) { return _mm256_sub_ps(a, b); }
+static inline vf vf_mul(vf a, vf b) { return _mm256_mul_ps(a, b); }
+static inline vf vf_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
+static inline vf vf_max(vf a, vf b) { return _mm256_max_ps(a, b); }
+static inline vf vf_min(vf a, vf b) { return _mm256_min_ps(a, b); }
+static inline vf vf_abs(vf a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }
+static inline vf vf_power(vf t) {
+    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_slli_epi32(_mm256_castps_si256(t), 23), _mm256_set1_epi32(127 << 23)));
+}
+static inline vf vf_unbias(vf y, vf threshold, int exponent) {
+    __m256 keep = _mm256_cmp_ps(vf_abs(y), threshold, _CMP_GE_OQ);
+    __m256i bits = _mm256_sub_epi32(_mm256_castps_si256(y), _mm256_set1_epi32((int)((unsigned)exponent << 23)));
+    return _mm256_and_ps(keep, _mm256_castsi256_ps(bits));
+}
+static inline vf vf_keep_from(vf z, vf limit, vf a) { return _mm256_and_ps(_mm256_cmp_ps(z, limit, _CMP_GE_OQ), a); }
+static inline vi vi_zero(void) { return _mm256_setzero_si256(); }
+static inline vi vi_add_bits(vi a, vf b) { return _mm256_add_epi32(a, _mm256_castps_si256(b)); }
+static inline uint32_t vi_sum(vi a) {
+    __m128i s = _mm_add_epi32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
+    s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0x4e));
+    s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0xb1));
+    return (uint32_t)_mm_cvtsi128_si32(s);
+}
+static inline vm vm_none(void) { return _mm256_setzero_ps(); }
+static inline vm vf_or_nan(vm m, vf a) { return _mm256_or_ps(m, _mm256_cmp_ps(a, a, _CMP_UNORD_Q)); }
+static inline int vm_any(vm m) { return _mm256_movemask_ps(m) != 0; }
+static inline vf vf_load_bfloat16(const uint16_t *p) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p)), 16));
+}
+static inline vf vf_load_float16(const uint16_t *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)); }
+static inline __m128i narrow_words(__m256i words) { /* the low 16 bits of every 32, which are below 2^16 */
+    return _mm_packus_epi32(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+}
+/* to nearest even; below 2^-126 +0; NaN the positive quiet one */
+static inline void vf_store_bfloat16(uint16_t *p, vf a) {
+    __m256i bits = _mm256_castps_si256(a);
+    __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    __m256i rounded = _mm256_srli_epi32(_mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff))), 16);
+    __m256i keep = _mm256_castps_si256(_mm256_cmp_ps(vf_abs(a), _mm256_set1_ps(0x1p-126f), _CMP_NLT_UQ));
+    __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(a, a, _CMP_UNORD_Q));
+    rounded = _mm256_blendv_epi8(_mm256_and_si256(rounded, keep), _mm256_set1_epi32(0x7fc0), nan);
+    _mm_storeu_si128((__m128i *)p, narrow_words(rounded));
+}
+static inline void vf_store_float16(uint16_t *p, vf a) {
+    __m128i half = _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(a, a, _CMP_UNORD_Q));
+    __m128i nan16 = _mm_packs_epi32(_mm256_castsi256_si128(nan), _mm256_extracti128_si256(nan, 1));
+    _mm_storeu_si128((__m128i *)p, _mm_blendv_epi8(half, _mm_set1_epi16(0x7e00), nan16));
+}
+
+static inline vd vd_set(double x) { return _mm256_set1_pd(x); }
+static inline vd vd_load(const double *p) { return _mm256_loadu_pd(p); }
+static inline vd vd_load_part(const double *p, int count, double fill) {
+    __m256i part = part_d(count);
+    return _mm256_blendv_pd(vd_set(fill), _mm256_maskload_pd(p, part), _mm256_castsi256_pd(part));
+}
+static inline void vd_store(double *p, vd a) { _mm256_storeu_pd(p, a); }
+static inline void vd_store_part(double *p, int count, vd a) { _mm256_maskstore_pd(p, part_d(count), a); }
+static inline vd vd_add(vd a, vd b) { return _mm256_add_pd(a, b); }
+static inline vd vd_sub(vd a, vd b) { return _mm256_sub_pd(a, b); }
+static inline vd vd_mul(vd a, vd b) { return _mm256_mul_pd(a, b); }
+static inline vd vd_fma(vd a, vd b, vd c) { return _mm256_fmadd_pd(a, b, c); }
+static inline vd vd_max(vd a, vd b) { return _mm256_max_pd(a, b); }
+static inline vd vd_min(vd a, vd b) { return _mm256_min_pd(a, b); }
+static inline vd vd_abs(vd a) { return _mm256_andnot_pd(_mm256_set1_pd(-0.0), a); }
+static inline vd vd_power(vd t) {
+    return _mm256_castsi256_pd(_mm256_add_epi64(_mm256_slli_epi64(_mm256_castpd_si256(t), 52), _mm256_set1_epi64x(1023LL << 52)));
+}
+static inline vd vd_unbias(vd y, vd threshold, int exponent) {
+    __m256d keep = _mm256_cmp_pd(vd_abs(y), threshold, _CMP_GE_OQ);
+    __m256i bits = _mm256_sub_epi64(_mm256_castpd_si256(y), _mm256_set1_epi64x((long long)exponent << 52));
+    return _mm256_and_pd(keep, _mm256_castsi256_pd(bits));
+}
+static inline vd vd_keep_from(vd z, vd limit, vd a) { return _mm256_and_pd(_mm256_cmp_pd(z, limit, _CMP_GE_OQ), a); }
+static inline vl vl_zero(void) { return _mm256_setzero_si256(); }
+static inline vl vl_add_bits(vl a, vd b) { return _mm256_add_epi64(a, _mm256_castpd_si256(b)); }
+static inline uint64_t vl_sum(vl a) {
+    __m128i s = _mm_add_epi64(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
+    return (uint64_t)_mm_extract_epi64(s, 0) + (uint64_t)_mm_extract_epi64(s, 1);
+}
+static inline vm vd_or_nan(vm m, vd a) { return _mm256_or_ps(m, _mm256_castpd_ps(_mm256_cmp_pd(a, a, _CMP_UNORD_Q))); }
+static inline vd vd_load_float(const float *p) { return _mm256_cvtps_pd(_mm_loadu_ps(p)); }
+static inline void vd_store_float(float *p, vd a) { _mm_storeu_ps(p, _mm256_cvtpd_ps(a)); }
+
+#endif

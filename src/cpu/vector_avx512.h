@@ -1,0 +1,95 @@
+/* vector_portable.h's operations for AVX-512 (F, BW, DQ, VL). */
+#ifndef SOFTMAX_VECTOR_AVX512_H
+#define SOFTMAX_VECTOR_AVX512_H
+
+#include <immintrin.h>
+
+#include "../numerics/half.h"
+
+#define VECTOR_NAME "avx512"
+#define VF_LANES 16
+#define VD_LANES 8
+
+typedef __m512 vf;
+typedef __m512i vi;
+typedef __m512d vd;
+typedef __m512i vl;
+typedef unsigned vm;
+
+static inline __mmask16 part_f(int count) { return (__mmask16)((1u << count) - 1u); }
+static inline __mmask8 part_d(int count) { return (__mmask8)((1u << count) - 1u); }
+
+static inline vf vf_set(float x) { return _mm512_set1_ps(x); }
+static inline vf vf_load(const float *p) { return _mm512_loadu_ps(p); }
+static inline vf vf_load_part(const float *p, int count, float fill) { return _mm512_mask_loadu_ps(vf_set(fill), part_f(count), p); }
+static inline void vf_store(float *p, vf a) { _mm512_storeu_ps(p, a); }
+static inline void vf_store_part(float *p, int count, vf a) { _mm512_mask_storeu_ps(p, part_f(count), a); }
+static inline vf vf_add(vf a, vf b) { return _mm512_add_ps(a, b); }
+static inline vf vf_sub(vf a, vf b) { return _mm512_sub_ps(a, b); }
+static inline vf vf_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
+static inline vf vf_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
+static inline vf vf_max(vf a, vf b) { return _mm512_max_ps(a, b); }
+static inline vf vf_min(vf a, vf b) { return _mm512_min_ps(a, b); }
+static inline vf vf_abs(vf a) { return _mm512_abs_ps(a); }
+static inline vf vf_power(vf t) {
+    return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_slli_epi32(_mm512_castps_si512(t), 23), _mm512_set1_epi32(127 << 23)));
+}
+static inline vf vf_unbias(vf y, vf threshold, int exponent) {
+    __mmask16 keep = _mm512_cmp_ps_mask(_mm512_abs_ps(y), threshold, _CMP_GE_OQ);
+    return _mm512_castsi512_ps(_mm512_maskz_sub_epi32(keep, _mm512_castps_si512(y), _mm512_set1_epi32((int)((unsigned)exponent << 23))));
+}
+static inline vf vf_keep_from(vf z, vf limit, vf a) { return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(z, limit, _CMP_GE_OQ), a); }
+static inline vi vi_zero(void) { return _mm512_setzero_si512(); }
+static inline vi vi_add_bits(vi a, vf b) { return _mm512_add_epi32(a, _mm512_castps_si512(b)); }
+static inline uint32_t vi_sum(vi a) { return (uint32_t)_mm512_reduce_add_epi32(a); }
+static inline vm vm_none(void) { return 0; }
+static inline vm vf_or_nan(vm m, vf a) { return m | _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
+static inline int vm_any(vm m) { return m != 0; }
+static inline vf vf_load_bfloat16(const uint16_t *p) {
+    __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+}
+static inline vf vf_load_float16(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p)); }
+/* to nearest even; below 2^-126 +0; NaN the positive quiet one */
+static inline void vf_store_bfloat16(uint16_t *p, vf a) {
+    __m512i bits = _mm512_castps_si512(a);
+    __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    __m512i rounded = _mm512_srli_epi32(_mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff))), 16);
+    __mmask16 keep = _mm512_cmp_ps_mask(_mm512_abs_ps(a), _mm512_set1_ps(0x1p-126f), _CMP_NLT_UQ);
+    rounded = _mm512_mask_mov_epi32(_mm512_maskz_mov_epi32(keep, rounded), _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q), _mm512_set1_epi32(0x7fc0));
+    _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi32_epi16(rounded));
+}
+static inline void vf_store_float16(uint16_t *p, vf a) {
+    __m256i half = _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    __mmask16 nan = _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q);
+    _mm256_storeu_si256((__m256i *)p, _mm256_mask_mov_epi16(half, nan, _mm256_set1_epi16(0x7e00)));
+}
+
+static inline vd vd_set(double x) { return _mm512_set1_pd(x); }
+static inline vd vd_load(const double *p) { return _mm512_loadu_pd(p); }
+static inline vd vd_load_part(const double *p, int count, double fill) { return _mm512_mask_loadu_pd(vd_set(fill), part_d(count), p); }
+static inline void vd_store(double *p, vd a) { _mm512_storeu_pd(p, a); }
+static inline void vd_store_part(double *p, int count, vd a) { _mm512_mask_storeu_pd(p, part_d(count), a); }
+static inline vd vd_add(vd a, vd b) { return _mm512_add_pd(a, b); }
+static inline vd vd_sub(vd a, vd b) { return _mm512_sub_pd(a, b); }
+static inline vd vd_mul(vd a, vd b) { return _mm512_mul_pd(a, b); }
+static inline vd vd_fma(vd a, vd b, vd c) { return _mm512_fmadd_pd(a, b, c); }
+static inline vd vd_max(vd a, vd b) { return _mm512_max_pd(a, b); }
+static inline vd vd_min(vd a, vd b) { return _mm512_min_pd(a, b); }
+static inline vd vd_abs(vd a) { return _mm512_abs_pd(a); }
+static inline vd vd_power(vd t) {
+    return _mm512_castsi512_pd(_mm512_add_epi64(_mm512_slli_epi64(_mm512_castpd_si512(t), 52), _mm512_set1_epi64(1023LL << 52)));
+}
+static inline vd vd_unbias(vd y, vd threshold, int exponent) {
+    __mmask8 keep = _mm512_cmp_pd_mask(_mm512_abs_pd(y), threshold, _CMP_GE_OQ);
+    return _mm512_castsi512_pd(_mm512_maskz_sub_epi64(keep, _mm512_castpd_si512(y), _mm512_set1_epi64((long long)exponent << 52)));
+}
+static inline vd vd_keep_from(vd z, vd limit, vd a) { return _mm512_maskz_mov_pd(_mm512_cmp_pd_mask(z, limit, _CMP_GE_OQ), a); }
+static inline vl vl_zero(void) { return _mm512_setzero_si512(); }
+static inline vl vl_add_bits(vl a, vd b) { return _mm512_add_epi64(a, _mm512_castpd_si512(b)); }
+static inline uint64_t vl_sum(vl a) { return (uint64_t)_mm512_reduce_add_epi64(a); }
+static inline vm vd_or_nan(vm m, vd a) { return m | _mm512_cmp_pd_mask(a, a, _CMP_UNORD_Q); }
+static inline vd vd_load_float(const float *p) { return _mm512_cvtps_pd(_mm256_loadu_ps(p)); }
+static inline void vd_store_float(float *p, vd a) { _mm256_storeu_ps(p, _mm512_cvtpd_ps(a)); }
+
+#endif

@@ -1,0 +1,109 @@
+/* vector_portable.h's operations for NEON on 64-bit Arm. */
+#ifndef SOFTMAX_VECTOR_NEON_H
+#define SOFTMAX_VECTOR_NEON_H
+
+#include <arm_neon.h>
+
+#include "../numerics/half.h"
+
+#define VECTOR_NAME "neon"
+#define VF_LANES 4
+#define VD_LANES 2
+
+typedef float32x4_t vf;
+typedef uint32x4_t vi;
+typedef float64x2_t vd;
+typedef uint64x2_t vl;
+typedef uint32x4_t vm;
+
+static inline vf vf_set(float x) { return vdupq_n_f32(x); }
+static inline vf vf_load(const float *p) { return vld1q_f32(p); }
+static inline void vf_store(float *p, vf a) { vst1q_f32(p, a); }
+static inline vf vf_load_part(const float *p, int count, float fill) {
+    float lane[VF_LANES] = {fill, fill, fill, fill};
+    for (int i = 0; i < count; i++) lane[i] = p[i];
+    return vld1q_f32(lane);
+}
+static inline void vf_store_part(float *p, int count, vf a) {
+    float lane[VF_LANES];
+    vst1q_f32(lane, a);
+    for (int i = 0; i < count; i++) p[i] = lane[i];
+}
+static inline vf vf_add(vf a, vf b) { return vaddq_f32(a, b); }
+static inline vf vf_sub(vf a, vf b) { return vsubq_f32(a, b); }
+static inline vf vf_mul(vf a, vf b) { return vmulq_f32(a, b); }
+static inline vf vf_fma(vf a, vf b, vf c) { return vfmaq_f32(c, a, b); }
+static inline vf vf_max(vf a, vf b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
+static inline vf vf_min(vf a, vf b) { return vbslq_f32(vcltq_f32(a, b), a, b); }
+static inline vf vf_abs(vf a) { return vabsq_f32(a); }
+static inline vf vf_power(vf t) {
+    return vreinterpretq_f32_u32(vaddq_u32(vshlq_n_u32(vreinterpretq_u32_f32(t), 23), vdupq_n_u32(127u << 23)));
+}
+static inline vf vf_unbias(vf y, vf threshold, int exponent) {
+    uint32x4_t bits = vsubq_u32(vreinterpretq_u32_f32(y), vdupq_n_u32((uint32_t)exponent << 23));
+    return vreinterpretq_f32_u32(vandq_u32(vcgeq_f32(vabsq_f32(y), threshold), bits));
+}
+static inline vf vf_keep_from(vf z, vf limit, vf a) {
+    return vreinterpretq_f32_u32(vandq_u32(vcgeq_f32(z, limit), vreinterpretq_u32_f32(a)));
+}
+static inline vi vi_zero(void) { return vdupq_n_u32(0); }
+static inline vi vi_add_bits(vi a, vf b) { return vaddq_u32(a, vreinterpretq_u32_f32(b)); }
+static inline uint32_t vi_sum(vi a) { return vaddvq_u32(a); }
+static inline vm vm_none(void) { return vdupq_n_u32(0); }
+static inline vm vf_or_nan(vm m, vf a) { return vorrq_u32(m, vmvnq_u32(vceqq_f32(a, a))); }
+static inline int vm_any(vm m) { return vmaxvq_u32(m) != 0; }
+static inline vf vf_load_bfloat16(const uint16_t *p) { return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16)); }
+static inline vf vf_load_float16(const uint16_t *p) { return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p))); }
+/* to nearest even; below 2^-126 +0; NaN the positive quiet one */
+static inline void vf_store_bfloat16(uint16_t *p, vf a) {
+    uint32x4_t bits = vreinterpretq_u32_f32(a);
+    uint32x4_t odd = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
+    uint32x4_t rounded = vshrq_n_u32(vaddq_u32(bits, vaddq_u32(odd, vdupq_n_u32(0x7fff))), 16);
+    rounded = vandq_u32(rounded, vcgeq_f32(vabsq_f32(a), vdupq_n_f32(0x1p-126f)));
+    vst1_u16(p, vmovn_u32(vbslq_u32(vceqq_f32(a, a), rounded, vdupq_n_u32(0x7fc0))));
+}
+static inline void vf_store_float16(uint16_t *p, vf a) {
+    uint16x4_t half = vreinterpret_u16_f16(vcvt_f16_f32(a));
+    vst1_u16(p, vbsl_u16(vmovn_u32(vceqq_f32(a, a)), half, vdup_n_u16(0x7e00)));
+}
+
+static inline vd vd_set(double x) { return vdupq_n_f64(x); }
+static inline vd vd_load(const double *p) { return vld1q_f64(p); }
+static inline void vd_store(double *p, vd a) { vst1q_f64(p, a); }
+static inline vd vd_load_part(const double *p, int count, double fill) {
+    double lane[VD_LANES] = {fill, fill};
+    for (int i = 0; i < count; i++) lane[i] = p[i];
+    return vld1q_f64(lane);
+}
+static inline void vd_store_part(double *p, int count, vd a) {
+    double lane[VD_LANES];
+    vst1q_f64(lane, a);
+    for (int i = 0; i < count; i++) p[i] = lane[i];
+}
+static inline vd vd_add(vd a, vd b) { return vaddq_f64(a, b); }
+static inline vd vd_sub(vd a, vd b) { return vsubq_f64(a, b); }
+static inline vd vd_mul(vd a, vd b) { return vmulq_f64(a, b); }
+static inline vd vd_fma(vd a, vd b, vd c) { return vfmaq_f64(c, a, b); }
+static inline vd vd_max(vd a, vd b) { return vbslq_f64(vcgtq_f64(a, b), a, b); }
+static inline vd vd_min(vd a, vd b) { return vbslq_f64(vcltq_f64(a, b), a, b); }
+static inline vd vd_abs(vd a) { return vabsq_f64(a); }
+static inline vd vd_power(vd t) {
+    return vreinterpretq_f64_u64(vaddq_u64(vshlq_n_u64(vreinterpretq_u64_f64(t), 52), vdupq_n_u64(1023ULL << 52)));
+}
+static inline vd vd_unbias(vd y, vd threshold, int exponent) {
+    uint64x2_t bits = vsubq_u64(vreinterpretq_u64_f64(y), vdupq_n_u64((uint64_t)exponent << 52));
+    return vreinterpretq_f64_u64(vandq_u64(vcgeq_f64(vabsq_f64(y), threshold), bits));
+}
+static inline vd vd_keep_from(vd z, vd limit, vd a) {
+    return vreinterpretq_f64_u64(vandq_u64(vcgeq_f64(z, limit), vreinterpretq_u64_f64(a)));
+}
+static inline vl vl_zero(void) { return vdupq_n_u64(0); }
+static inline vl vl_add_bits(vl a, vd b) { return vaddq_u64(a, vreinterpretq_u64_f64(b)); }
+static inline uint64_t vl_sum(vl a) { return vaddvq_u64(a); }
+static inline vm vd_or_nan(vm m, vd a) {
+    return vorrq_u32(m, vmvnq_u32(vreinterpretq_u32_u64(vceqq_f64(a, a))));
+}
+static inline vd vd_load_float(const float *p) { return vcvt_f64_f32(vld1_f32(p)); }
+static inline void vd_store_float(float *p, vd a) { vst1_f32(p, vcvt_f32_f64(a)); }
+
+#endif

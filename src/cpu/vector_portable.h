@@ -1,0 +1,79 @@
+/* Vectors of plain C: what every other vector_*.h must equal, lane by lane.
+ * vf: floats, vi: their bits as integers, vd and vl the same of 64 bits, vm: a mask that is only ever gathered. The *_part forms touch
+ * `count` elements of memory and no more; the missing lanes are `fill`. */
+#ifndef SOFTMAX_VECTOR_PORTABLE_H
+#define SOFTMAX_VECTOR_PORTABLE_H
+
+#include "../numerics/half.h"
+
+#define VECTOR_NAME "portable"
+#define VF_LANES 4
+#define VD_LANES 2
+
+typedef struct vf { float lane[VF_LANES]; } vf;
+typedef struct vi { uint32_t lane[VF_LANES]; } vi;
+typedef struct vd { double lane[VD_LANES]; } vd;
+typedef struct vl { uint64_t lane[VD_LANES]; } vl;
+typedef int vm;
+
+#define LANES_F for (int i = 0; i < VF_LANES; i++)
+#define LANES_D for (int i = 0; i < VD_LANES; i++)
+
+static inline vf vf_set(float x) { vf r; LANES_F r.lane[i] = x; return r; }
+static inline vf vf_load(const float *p) { vf r; LANES_F r.lane[i] = p[i]; return r; }
+static inline vf vf_load_part(const float *p, int count, float fill) { vf r; LANES_F r.lane[i] = i < count ? p[i] : fill; return r; }
+static inline void vf_store(float *p, vf a) { LANES_F p[i] = a.lane[i]; }
+static inline void vf_store_part(float *p, int count, vf a) { LANES_F if (i < count) p[i] = a.lane[i]; }
+static inline vf vf_add(vf a, vf b) { LANES_F a.lane[i] += b.lane[i]; return a; }
+static inline vf vf_sub(vf a, vf b) { LANES_F a.lane[i] -= b.lane[i]; return a; }
+static inline vf vf_mul(vf a, vf b) { LANES_F a.lane[i] *= b.lane[i]; return a; }
+static inline vf vf_fma(vf a, vf b, vf c) { LANES_F a.lane[i] = fmaf(a.lane[i], b.lane[i], c.lane[i]); return a; }
+static inline vf vf_max(vf a, vf b) { LANES_F a.lane[i] = a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]; return a; }
+static inline vf vf_min(vf a, vf b) { LANES_F a.lane[i] = a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i]; return a; }
+static inline vf vf_abs(vf a) { LANES_F a.lane[i] = fabsf(a.lane[i]); return a; }
+/* 2^j from the low bits of t = TERM32_MAGIC + j */
+static inline vf vf_power(vf t) { LANES_F t.lane[i] = bits_float((float_bits(t.lane[i]) << 23) + (127u << 23)); return t; }
+/* y 2^-exponent where |y| >= threshold, else +0 */
+static inline vf vf_unbias(vf y, vf threshold, int exponent) {
+    LANES_F y.lane[i] = fabsf(y.lane[i]) >= threshold.lane[i] ? bits_float(float_bits(y.lane[i]) - ((uint32_t)exponent << 23)) : 0.0f;
+    return y;
+}
+/* a where z >= limit, else 0 */
+static inline vf vf_keep_from(vf z, vf limit, vf a) { LANES_F a.lane[i] = z.lane[i] >= limit.lane[i] ? a.lane[i] : 0.0f; return a; }
+static inline vi vi_zero(void) { vi r; LANES_F r.lane[i] = 0; return r; }
+static inline vi vi_add_bits(vi a, vf b) { LANES_F a.lane[i] += float_bits(b.lane[i]); return a; }
+static inline uint32_t vi_sum(vi a) { uint32_t s = 0; LANES_F s += a.lane[i]; return s; }
+static inline vm vm_none(void) { return 0; }
+static inline vm vf_or_nan(vm m, vf a) { LANES_F m |= a.lane[i] != a.lane[i]; return m; }
+static inline int vm_any(vm m) { return m; }
+static inline vf vf_load_bfloat16(const uint16_t *p) { vf r; LANES_F r.lane[i] = widen_bfloat16(p[i]); return r; }
+static inline vf vf_load_float16(const uint16_t *p) { vf r; LANES_F r.lane[i] = widen_float16(p[i]); return r; }
+static inline void vf_store_bfloat16(uint16_t *p, vf a) { LANES_F p[i] = round_to_bfloat16(a.lane[i]); }
+static inline void vf_store_float16(uint16_t *p, vf a) { LANES_F p[i] = round_to_float16(a.lane[i]); }
+
+static inline vd vd_set(double x) { vd r; LANES_D r.lane[i] = x; return r; }
+static inline vd vd_load(const double *p) { vd r; LANES_D r.lane[i] = p[i]; return r; }
+static inline vd vd_load_part(const double *p, int count, double fill) { vd r; LANES_D r.lane[i] = i < count ? p[i] : fill; return r; }
+static inline void vd_store(double *p, vd a) { LANES_D p[i] = a.lane[i]; }
+static inline void vd_store_part(double *p, int count, vd a) { LANES_D if (i < count) p[i] = a.lane[i]; }
+static inline vd vd_add(vd a, vd b) { LANES_D a.lane[i] += b.lane[i]; return a; }
+static inline vd vd_sub(vd a, vd b) { LANES_D a.lane[i] -= b.lane[i]; return a; }
+static inline vd vd_mul(vd a, vd b) { LANES_D a.lane[i] *= b.lane[i]; return a; }
+static inline vd vd_fma(vd a, vd b, vd c) { LANES_D a.lane[i] = fma(a.lane[i], b.lane[i], c.lane[i]); return a; }
+static inline vd vd_max(vd a, vd b) { LANES_D a.lane[i] = a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]; return a; }
+static inline vd vd_min(vd a, vd b) { LANES_D a.lane[i] = a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i]; return a; }
+static inline vd vd_abs(vd a) { LANES_D a.lane[i] = fabs(a.lane[i]); return a; }
+static inline vd vd_power(vd t) { LANES_D t.lane[i] = bits_double((double_bits(t.lane[i]) << 52) + (1023ULL << 52)); return t; }
+static inline vd vd_unbias(vd y, vd threshold, int exponent) {
+    LANES_D y.lane[i] = fabs(y.lane[i]) >= threshold.lane[i] ? bits_double(double_bits(y.lane[i]) - ((uint64_t)exponent << 52)) : 0.0;
+    return y;
+}
+static inline vd vd_keep_from(vd z, vd limit, vd a) { LANES_D a.lane[i] = z.lane[i] >= limit.lane[i] ? a.lane[i] : 0.0; return a; }
+static inline vl vl_zero(void) { vl r; LANES_D r.lane[i] = 0; return r; }
+static inline vl vl_add_bits(vl a, vd b) { LANES_D a.lane[i] += double_bits(b.lane[i]); return a; }
+static inline uint64_t vl_sum(vl a) { uint64_t s = 0; LANES_D s += a.lane[i]; return s; }
+static inline vm vd_or_nan(vm m, vd a) { LANES_D m |= a.lane[i] != a.lane[i]; return m; }
+static inline vd vd_load_float(const float *p) { vd r; LANES_D r.lane[i] = p[i]; return r; }
+static inline void vd_store_float(float *p, vd a) { LANES_D p[i] = (float)a.lane[i]; }
+
+#endif
