@@ -189,7 +189,8 @@ void compare(const arguments *given)
     static comparison c; /* not to be moved, and large */
     static arguments a;
     a = *given;
-    a.options.reduction = SOFTMAX_NONE; /* errors are counted per row */
+    if (a.op == OP_CROSS_ENTROPY)
+        a.options.reduction = SOFTMAX_NONE; /* errors are counted per row */
     problem_open(&c.problem, &a);
     npy_kind kind;
     int64_t shape[SOFTMAX_MAX_DIMENSIONS];

@@ -7,6 +7,7 @@
 The model is a BERT of 6 layers, so its forward in NumPy is short enough to read; nothing else is needed. The text is
 the model's own card, which the package ships beside the weights.
 """
+
 import hashlib
 import json
 import math
@@ -25,19 +26,25 @@ HEADS = 12
 LAYER_OF_THE_SCORES = 5  # the last one
 LOGIT_ROWS = 8
 # Paragraphs of the model card, each by its first words.
-PARAGRAPHS = ["This is a [sentence-transformers]", "By default, input text", "The project aims to train",
-              "We developed this model during"]
+PARAGRAPHS = [
+    "This is a [sentence-transformers]",
+    "By default, input text",
+    "The project aims to train",
+    "We developed this model during",
+]
 
 
 def read_tensors(blob):
     """The safetensors format: a length, a JSON table, raw little-endian data."""
     (table_bytes,) = struct.unpack("<Q", blob[:8])
-    table = json.loads(blob[8:8 + table_bytes])
+    table = json.loads(blob[8 : 8 + table_bytes])
     table.pop("__metadata__", None)
-    data = blob[8 + table_bytes:]
+    data = blob[8 + table_bytes :]
     types = {"F32": "<f4", "I64": "<i8"}
-    return {name: np.frombuffer(data[slice(*entry["data_offsets"])], types[entry["dtype"]]).reshape(entry["shape"])
-            for name, entry in table.items()}
+    return {
+        name: np.frombuffer(data[slice(*entry["data_offsets"])], types[entry["dtype"]]).reshape(entry["shape"])
+        for name, entry in table.items()
+    }
 
 
 def read_sentences(card):
@@ -93,8 +100,11 @@ def gelu(x):
 def forward(ids, real, weights):
     """The last hidden state and each layer's attention scores (before mask and softmax), in float64."""
     batch, length = ids.shape
-    x = (weights["embeddings.word_embeddings.weight"][ids] + weights["embeddings.position_embeddings.weight"][:length]
-         + weights["embeddings.token_type_embeddings.weight"][0])
+    x = (
+        weights["embeddings.word_embeddings.weight"][ids]
+        + weights["embeddings.position_embeddings.weight"][:length]
+        + weights["embeddings.token_type_embeddings.weight"][0]
+    )
     x = layer_norm(x, weights, "embeddings.LayerNorm")
     scores_of_layers = []
     for layer in range(6):
@@ -135,20 +145,29 @@ def main():
     ids = np.full((len(tokens), length), vocabulary["[PAD]"])
     real = np.zeros(ids.shape, bool)
     for row, sentence in enumerate(tokens):
-        ids[row, :len(sentence)] = sentence
-        real[row, :len(sentence)] = True
+        ids[row, : len(sentence)] = sentence
+        real[row, : len(sentence)] = True
     hidden, scores = forward(ids, real, weights)
 
     # Logits: evenly spread words of the longest sentence, scored against every word embedding; the target is the word.
     longest = int(np.argmax([len(sentence) for sentence in tokens]))
     positions = np.linspace(1, len(tokens[longest]) - 2, LOGIT_ROWS).astype(int)
     logits = hidden[longest, positions] @ weights["embeddings.word_embeddings.weight"].T
-    outputs = {"attention_scores": scores[LAYER_OF_THE_SCORES].astype("<f4"), "attention_mask": real[:, None, None, :],
-               "logits": logits.astype("<f4"), "targets": ids[longest, positions].astype("<i8")}
+    outputs = {
+        "attention_scores": scores[LAYER_OF_THE_SCORES].astype("<f4"),
+        "attention_mask": real[:, None, None, :],
+        "logits": logits.astype("<f4"),
+        "targets": ids[longest, positions].astype("<i8"),
+    }
     for name, array in outputs.items():
         np.save(folder / (name + ".npy"), np.ascontiguousarray(array))
-        print(name, array.dtype.str, array.shape, f"[{array.min():.4g}, {array.max():.4g}]",
-              hashlib.sha256((folder / (name + ".npy")).read_bytes()).hexdigest())
+        print(
+            name,
+            array.dtype.str,
+            array.shape,
+            f"[{array.min():.4g}, {array.max():.4g}]",
+            hashlib.sha256((folder / (name + ".npy")).read_bytes()).hexdigest(),
+        )
     words = list(vocabulary)
     for text, sentence in zip(texts, tokens):
         print(len(sentence), text)
