@@ -4,7 +4,7 @@
 
 int main(void)
 {
-    float x[3] = {1.0f, 2.0f, 1000.0f}, y[3];
+    float x[3] = {1000.0f, 1001.0f, 1002.0f}, y[3];
     softmax_softmax_rows(SOFTMAX_FLOAT32, 1, 3, x, y, NULL);
     printf("%g %g %g\n", y[0], y[1], y[2]);
     return 0;
