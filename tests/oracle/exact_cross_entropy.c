@@ -1,7 +1,8 @@
 /* Every form of the loss is sum_k c_k (l - z_k) + z_loss l^2, where c holds the target, the smoothing and the class weights:
  * a hard target t has c_k = w_t (1 - e) [k = t] + (e/V) w_k, probabilities p have c_k = w_k ((1 - e) p_k + e/V).
  * Its gradient is p_k (C - c_k) - c_k (1 - p_k) + 2 z_loss l p_k with C the sum of c: written so, a confident target's
- * p - 1 is minus the others' share, and nothing cancels. */
+ * p - 1 is minus the others' share, and nothing cancels. Its terms' magnitudes are w_t (1 - e) |p_k - [k = t]|, relative next to 0,
+ * then p_k S + s_k with s the smoothing's part of c (for probabilities all of c), and 2 z_loss |l| p_k. */
 #include "exact.h"
 
 #include <math.h>
@@ -10,6 +11,8 @@
 
 typedef struct loss_numbers {
     mpfr_t sum;           /* C */
+    mpfr_t hard;          /* w_t (1 - e); 0 for probabilities */
+    mpfr_t spread;        /* S */
     mpfr_t logsumexp;     /* l */
     mpfr_t z_slope;       /* 2 z_loss l / rows_divisor */
     mpfr_t share;         /* p_k */
@@ -33,6 +36,17 @@ static void coefficient(const row_problem *problem, int64_t k, mpfr_t c, mpfr_t 
     mpfr_mul_d(c, c, weight, MPFR_RNDN);
 }
 
+/* The part of c_k that the contract's magnitudes take apart: s_k. */
+static void spread_coefficient(const row_problem *problem, int64_t k, mpfr_t s, mpfr_t scratch)
+{
+    coefficient(problem, k, s, scratch);
+    if (problem->probabilities)
+        return;
+    mpfr_set_d(s, problem->label_smoothing, MPFR_RNDN);
+    mpfr_div_si(s, s, (long)problem->columns, MPFR_RNDN);
+    mpfr_mul_d(s, s, problem->class_weights ? problem->class_weights[k] : 1, MPFR_RNDN);
+}
+
 /* 1 - p_k as the sum of the others' weights over the total. */
 static void others_share(const exact_scores *scores, int64_t k, mpfr_t others)
 {
@@ -50,17 +64,21 @@ static void loss_value(const row_problem *problem, const exact_scores *scores, l
     mpfr_set_zero(loss, 1);
     mpfr_set_zero(magnitude, 1);
     mpfr_set_zero(numbers->sum, 1);
+    mpfr_set_zero(numbers->spread, 1);
     for (int64_t k = 0; k < problem->columns; k++) {
         coefficient(problem, k, numbers->term, numbers->scratch);
         if (mpfr_zero_p(numbers->term) || !row_problem_sees(problem, k))
             continue;
         mpfr_add(numbers->sum, numbers->sum, numbers->term, MPFR_RNDN);
+        spread_coefficient(problem, k, numbers->share, numbers->scratch);
+        mpfr_add(numbers->spread, numbers->spread, numbers->share, MPFR_RNDN);
         mpfr_sub(numbers->scratch, scores->log_total, scores->score[k], MPFR_RNDN);
         mpfr_mul(numbers->term, numbers->term, numbers->scratch, MPFR_RNDN);
         mpfr_add(loss, loss, numbers->term, MPFR_RNDN);
         mpfr_abs(numbers->term, numbers->term, MPFR_RNDN);
         mpfr_add(magnitude, magnitude, numbers->term, MPFR_RNDN);
     }
+    mpfr_sub(numbers->hard, numbers->sum, numbers->spread, MPFR_RNDN);
     mpfr_add(numbers->logsumexp, scores->maximum, scores->log_total, MPFR_RNDN);
     mpfr_sqr(numbers->term, numbers->logsumexp, MPFR_RNDN);
     mpfr_mul_d(numbers->term, numbers->term, problem->z_loss, MPFR_RNDN);
@@ -90,8 +108,12 @@ static void gradient_value(const row_problem *problem, const exact_scores *score
     mpfr_sub(value, numbers->sum, numbers->term, MPFR_RNDN);
     mpfr_mul(value, value, numbers->share, MPFR_RNDN);                   /* p (C - c) */
     mpfr_mul(numbers->term, numbers->term, numbers->others, MPFR_RNDN);  /* c (1 - p) */
-    mpfr_add(magnitude, value, numbers->term, MPFR_RNDN);
     mpfr_sub(value, value, numbers->term, MPFR_RNDN);
+    spread_coefficient(problem, k, magnitude, numbers->scratch);
+    mpfr_mul(numbers->term, numbers->share, numbers->spread, MPFR_RNDN);
+    mpfr_add(magnitude, magnitude, numbers->term, MPFR_RNDN);
+    mpfr_mul(numbers->term, numbers->hard, k == problem->target ? numbers->others : numbers->share, MPFR_RNDN);
+    mpfr_add(magnitude, magnitude, numbers->term, MPFR_RNDN);
     mpfr_div_d(value, value, problem->terms_divisor, MPFR_RNDN);
     mpfr_div_d(magnitude, magnitude, problem->terms_divisor, MPFR_RNDN);
     mpfr_mul(numbers->term, numbers->share, numbers->z_slope, MPFR_RNDN);
@@ -123,7 +145,7 @@ void exact_cross_entropy(const row_problem *problem, exact_answer *answer)
 {
     const exact_scores *scores = exact_scores_of(problem);
     loss_numbers n;
-    mpfr_inits2(EXACT_BITS, n.sum, n.logsumexp, n.z_slope, n.share, n.others, n.slope, n.term, n.scratch, (mpfr_ptr)NULL);
+    mpfr_inits2(EXACT_BITS, n.sum, n.hard, n.spread, n.logsumexp, n.z_slope, n.share, n.others, n.slope, n.term, n.scratch, (mpfr_ptr)NULL);
     loss_value(problem, scores, &n, answer);
     for (int64_t k = 0; k < problem->columns; k++) {
         mpfr_ptr value = answer->value[1 + k], magnitude = answer->magnitude[1 + k];
@@ -137,5 +159,5 @@ void exact_cross_entropy(const row_problem *problem, exact_answer *answer)
     for (int64_t k = 0; problem->probabilities && k < problem->columns; k++)
         targets_gradient_value(problem, scores, &n, k, answer->value[1 + problem->columns + k],
                                answer->magnitude[1 + problem->columns + k]);
-    mpfr_clears(n.sum, n.logsumexp, n.z_slope, n.share, n.others, n.slope, n.term, n.scratch, (mpfr_ptr)NULL);
+    mpfr_clears(n.sum, n.hard, n.spread, n.logsumexp, n.z_slope, n.share, n.others, n.slope, n.term, n.scratch, (mpfr_ptr)NULL);
 }

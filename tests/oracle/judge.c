@@ -41,14 +41,15 @@ static int part_of(const row_problem *problem, int64_t index)
     return index <= problem->columns ? 1 : 2;
 }
 
-/* 16-bit results whose terms cancel are the exact value rounded once, after float32's own error of the terms. */
+/* 16-bit results whose terms cancel (logsumexp's max and log too) are the exact value rounded once, after float32's own
+ * error of the terms. */
 static double allowed_before_rounding(const row_problem *problem, long double value, long double magnitude,
                                       const float_format *format)
 {
-    bool cancels = problem->operation >= SOFTMAX_BACKWARD;
-    if (format->precision >= 20 || !cancels)
+    int units = problem->operation >= SOFTMAX_BACKWARD ? 2 : problem->operation == LOGSUMEXP ? 1 : 0;
+    if (format->precision >= 20)
         return 0;
-    return (double)(2 * ulp_unit(fabsl(magnitude), &float_formats[0]) / ulp_unit(fabsl(value), format));
+    return (double)(units * ulp_unit(fabsl(magnitude), &float_formats[0]) / ulp_unit(fabsl(value), format));
 }
 
 static double screened_error(const judge *judge, const row_problem *problem, int64_t i, double result,

@@ -122,9 +122,19 @@ static long double coefficient(const row_problem *problem, int64_t k)
     return weight * (kept * share + (long double)problem->label_smoothing / problem->columns);
 }
 
-static void solve_loss_gradient(const row_problem *problem, const score_sums *sums, long double coefficients,
-                                screen_answer *answer)
+static long double spread_coefficient(const row_problem *problem, int64_t k)
 {
+    if (problem->probabilities)
+        return coefficient(problem, k);
+    return (problem->class_weights ? problem->class_weights[k] : 1) * ((long double)problem->label_smoothing / problem->columns);
+}
+
+static void solve_loss_gradient(const row_problem *problem, const score_sums *sums, long double coefficients,
+                                long double spread, screen_answer *answer)
+{
+    long double hard = 0;
+    if (!problem->probabilities)
+        hard = (problem->class_weights ? problem->class_weights[problem->target] : 1) * (1 - (long double)problem->label_smoothing);
     long double z_slope = 2 * problem->z_loss * (sums->maximum + sums->log_total) / problem->rows_divisor;
     for (int64_t k = 0; k < problem->columns; k++) {
         if (!row_problem_sees(problem, k)) {
@@ -142,26 +152,28 @@ static void solve_loss_gradient(const row_problem *problem, const score_sums *su
             slope /= cosh * cosh;
         }
         answer->value[1 + k] = slope * ((pull - c * others) / problem->terms_divisor + share * z_slope);
-        answer->magnitude[1 + k] =
-            fabsl(slope) * ((pull + c * others) / problem->terms_divisor + fabsl(share * z_slope));
+        long double magnitude = share * spread + spread_coefficient(problem, k);
+        magnitude += hard * (k == problem->target ? others : share);
+        answer->magnitude[1 + k] = fabsl(slope) * (magnitude / problem->terms_divisor + fabsl(share * z_slope));
     }
 }
 
 static void solve_cross_entropy(const row_problem *problem, const score_sums *sums, screen_answer *answer)
 {
-    long double loss = 0, magnitude = 0, coefficients = 0;
+    long double loss = 0, magnitude = 0, coefficients = 0, spread = 0;
     for (int64_t k = 0; k < problem->columns; k++) {
         long double c = coefficient(problem, k);
         if (c == 0 || !row_problem_sees(problem, k))
             continue;
         coefficients += c;
+        spread += spread_coefficient(problem, k);
         loss += c * (sums->log_total - answer->score[k]);
         magnitude += fabsl(c) * (sums->log_total - answer->score[k]);
     }
     long double logsumexp = sums->maximum + sums->log_total;
     answer->value[0] = loss + problem->z_loss * logsumexp * logsumexp;
     answer->magnitude[0] = magnitude + problem->z_loss * logsumexp * logsumexp;
-    solve_loss_gradient(problem, sums, coefficients, answer);
+    solve_loss_gradient(problem, sums, coefficients, spread, answer);
     for (int64_t k = 0; problem->probabilities && k < problem->columns; k++) {
         long double weight = problem->class_weights ? problem->class_weights[k] : 1;
         long double slope = (1 - (long double)problem->label_smoothing) * weight * problem->upstream / problem->terms_divisor;
