@@ -216,4 +216,5 @@ void compare(const arguments *given)
     printf("%-20s %12s %10s %10s  %-16s %10s\n", "copy (1 thread)", "", "", "", "", time);
     if (*c.absent)
         printf("%s\n", c.absent);
+    exact_sample_close(&j);
 }

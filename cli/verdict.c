@@ -4,6 +4,8 @@
 #include "exact_row.h"
 #include "fail.h"
 
+#include <stdlib.h>
+
 /* Elements that the judge takes at most, at about a microsecond each, unless a single row holds more. */
 #define BUDGET ((int64_t)1 << 18)
 
@@ -23,6 +25,14 @@ void exact_sample_open(exact_sample *j, const problem *p, npy_kind kind, bool re
         j->row[i] = (int64_t)((real)i * rows / j->rows);
         exact_row(p, j->row[i], scores, j->exact + i * j->results_per_row, j->magnitude + i * j->results_per_row);
     }
+    free(scores);
+}
+
+void exact_sample_close(exact_sample *j)
+{
+    free(j->row);
+    free(j->exact);
+    free(j->magnitude);
 }
 
 /* The type's precision in bits, and the exponent of its smallest normal. */

@@ -26,6 +26,8 @@ typedef struct verdict {
  */
 void exact_sample_open(exact_sample *sample, const problem *problem, npy_kind kind, bool reduced);
 
+void exact_sample_close(exact_sample *sample);
+
 /* results: C order, of the kind and shape that the problem's output has. */
 verdict verdict_of(const exact_sample *sample, const DLTensor *results);
 
