@@ -2,9 +2,10 @@
 #include "api_call.h"
 #include "fenv_guard.h"
 
-/* ---- Over DLTensors ----------------------------------------------------------------------------------------------- */
+/* ---- Over DLTensors --------------------------------------------------------------------------------------------- */
 
-static softmax_status forward(operation op, const DLTensor *x, const DLTensor *out, int axis, const softmax_options *options)
+static softmax_status forward(operation op, const DLTensor *x, const DLTensor *out, int axis,
+                              const softmax_options *options)
 {
     api_call call;
     fenv_guard guard = guard_begin();
@@ -58,8 +59,8 @@ softmax_status softmax_log_softmax_backward(const DLTensor *y, const DLTensor *d
     return backward(OPERATION_LOG_SOFTMAX_BACKWARD, y, dy, dx, axis, options);
 }
 
-softmax_status softmax_cross_entropy(const DLTensor *logits, const DLTensor *targets, DLTensor *loss, DLTensor *gradient,
-                                     int axis, const softmax_options *options)
+softmax_status softmax_cross_entropy(const DLTensor *logits, const DLTensor *targets, DLTensor *loss,
+                                     DLTensor *gradient, int axis, const softmax_options *options)
 {
     api_call call;
     fenv_guard guard = guard_begin();
@@ -72,14 +73,14 @@ softmax_status softmax_cross_entropy(const DLTensor *logits, const DLTensor *tar
     return status;
 }
 
-/* ---- Over contiguous rows ----------------------------------------------------------------------------------------- */
+/* ---- Over contiguous rows --------------------------------------------------------------------------------------- */
 
 static softmax_status check_rows(const api_call *call, softmax_type type, int64_t rows, int64_t columns)
 {
     if ((int)type < SOFTMAX_FLOAT32 || (int)type > SOFTMAX_BFLOAT16)
-        return softmax_refuse(call, SOFTMAX_ERROR_TYPE,
-                              "type is %d; SOFTMAX_FLOAT32 (1), _FLOAT64 (2), _FLOAT16 (3) and _BFLOAT16 (4) are allowed",
-                              (int)type);
+        return softmax_refuse(
+            call, SOFTMAX_ERROR_TYPE,
+            "type is %d; SOFTMAX_FLOAT32 (1), _FLOAT64 (2), _FLOAT16 (3) and _BFLOAT16 (4) are allowed", (int)type);
     if (rows < 0)
         return softmax_refuse(call, SOFTMAX_ERROR_SHAPE, "rows is %lld; 0 or more is allowed", (long long)rows);
     if (columns < 0)
@@ -89,7 +90,8 @@ static softmax_status check_rows(const api_call *call, softmax_type type, int64_
 
 static DLTensor row_major(softmax_type type, const void *data, int ndim, int64_t *shape)
 {
-    static const DLDataType types[] = {{0, 0, 0}, {kDLFloat, 32, 1}, {kDLFloat, 64, 1}, {kDLFloat, 16, 1}, {kDLBfloat, 16, 1}};
+    static const DLDataType types[] = {
+        {0, 0, 0}, {kDLFloat, 32, 1}, {kDLFloat, 64, 1}, {kDLFloat, 16, 1}, {kDLBfloat, 16, 1}};
     DLTensor tensor = {(void *)data, {kDLCPU, 0}, ndim, types[type], shape, NULL, 0};
     return tensor;
 }
@@ -171,7 +173,8 @@ softmax_status softmax_log_softmax_backward_rows(softmax_type type, int64_t rows
 }
 
 softmax_status softmax_cross_entropy_rows(softmax_type type, int64_t rows, int64_t columns, const void *logits,
-                                          const int64_t *targets, void *loss, void *gradient, const softmax_options *options)
+                                          const int64_t *targets, void *loss, void *gradient,
+                                          const softmax_options *options)
 {
     api_call call;
     fenv_guard guard = guard_begin();
@@ -180,7 +183,8 @@ softmax_status softmax_cross_entropy_rows(softmax_type type, int64_t rows, int64
         status = check_rows(&call, type, rows, columns);
     if (status == SOFTMAX_OK) {
         int64_t shape[2] = {rows, columns};
-        DLTensor logits_tensor = row_major(type, logits, 2, shape), gradient_tensor = row_major(type, gradient, 2, shape);
+        DLTensor logits_tensor = row_major(type, logits, 2, shape),
+                 gradient_tensor = row_major(type, gradient, 2, shape);
         DLTensor loss_tensor = row_major(loss_type(type), loss, call.options.reduction == SOFTMAX_NONE ? 1 : 0, shape);
         DLTensor targets_tensor = row_major(type, targets, 1, shape);
         targets_tensor.dtype = (DLDataType){kDLInt, 64, 1};

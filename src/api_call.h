@@ -9,9 +9,9 @@
 
 /* How an array's shape fits the input's. */
 typedef enum array_fit {
-    FIT_INPUT,          /* the same */
-    FIT_ROWS,           /* without the axis */
-    FIT_BROADCAST,      /* broadcasts to it, aligned at the last dimension; absent dimensions and those of size 1 repeat */
+    FIT_INPUT,     /* the same */
+    FIT_ROWS,      /* without the axis */
+    FIT_BROADCAST, /* broadcasts to it, aligned at the last dimension; absent dimensions and those of size 1 repeat */
     FIT_BROADCAST_ROWS, /* likewise, without the axis */
     FIT_COLUMNS,        /* (columns) */
     FIT_ONE,            /* one element, in any number of dimensions */
@@ -46,7 +46,7 @@ typedef unsigned int type_set;
 #define TYPES_FLOAT (TYPES_HALF | TYPE_BIT(ELEMENT_FLOAT32) | TYPE_BIT(ELEMENT_FLOAT64))
 #define TYPES_INTEGER (TYPE_BIT(ELEMENT_INT32) | TYPE_BIT(ELEMENT_INT64))
 
-/* ---- api_options.c ------------------------------------------------------------------------------------------------ */
+/* ---- api_options.c ---------------------------------------------------------------------------------------------- */
 
 /* Reads the options (NULL: defaults), checks those that need no array, finds the instruction set, begins the job. */
 softmax_status softmax_call_begin(api_call *call, operation op, const softmax_options *options);
@@ -55,7 +55,7 @@ softmax_status softmax_call_begin(api_call *call, operation op, const softmax_op
 __attribute__((format(printf, 3, 4), cold)) softmax_status softmax_refuse(const api_call *call, softmax_status status,
                                                                           const char *format, ...);
 
-/* ---- api_check.c -------------------------------------------------------------------------------------------------- */
+/* ---- api_check.c ------------------------------------------------------------------------------------------------ */
 
 /* The input that everything else is measured by; its axis becomes the job's columns. */
 softmax_status softmax_call_input(api_call *call, operand *place, const char *name, const DLTensor *tensor, int axis);
@@ -74,12 +74,12 @@ static inline type_set softmax_result_types(element input)
     return same & TYPES_HALF ? same | TYPE_BIT(ELEMENT_FLOAT32) : same;
 }
 
-/* ---- api_overlap.c ------------------------------------------------------------------------------------------------ */
+/* ---- api_overlap.c ---------------------------------------------------------------------------------------------- */
 
 /* No output overlaps another array, but for those that may be exactly it. */
 softmax_status softmax_check_overlap(const api_call *call);
 
-/* ---- api_layout.c ------------------------------------------------------------------------------------------------- */
+/* ---- api_layout.c ----------------------------------------------------------------------------------------------- */
 
 /* Drops row dimensions of size 1 and joins neighbours that are contiguous in every operand. */
 void softmax_join_dimensions(api_call *call);
@@ -87,10 +87,11 @@ void softmax_join_dimensions(api_call *call);
 /* The last step: overlaps, layout, and the kernels, unless no output has an element. */
 softmax_status softmax_call_run(api_call *call);
 
-/* ---- api_operations.c: the arrays of each operation, checked into the job ----------------------------------------- */
+/* ---- api_operations.c: the arrays of each operation, checked into the job --------------------------------------- */
 
 softmax_status softmax_forward_arrays(api_call *call, const DLTensor *x, const DLTensor *out, int axis);
-softmax_status softmax_backward_arrays(api_call *call, const DLTensor *y, const DLTensor *dy, const DLTensor *dx, int axis);
+softmax_status softmax_backward_arrays(api_call *call, const DLTensor *y, const DLTensor *dy, const DLTensor *dx,
+                                       int axis);
 softmax_status softmax_cross_entropy_arrays(api_call *call, const DLTensor *logits, const DLTensor *targets,
                                             const DLTensor *loss, const DLTensor *gradient, int axis);
 

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-/* ---- Words -------------------------------------------------------------------------------------------------------- */
+/* ---- Words ------------------------------------------------------------------------------------------------------ */
 
 #define SHAPE_WORDS 192
 #define TYPE_WORDS 96
@@ -36,7 +36,10 @@ static const char *type_set_words(char words[TYPE_WORDS], type_set types)
         if (!(types & TYPE_BIT(e)))
             continue;
         types &= ~TYPE_BIT(e);
-        used += (size_t)snprintf(words + used, TYPE_WORDS - used, "%s%s", used == 0 ? "" : types ? ", " : " or ",
+        used += (size_t)snprintf(words + used, TYPE_WORDS - used, "%s%s",
+                                 used == 0 ? ""
+                                 : types   ? ", "
+                                           : " or ",
                                  element_names[e]);
     }
     return words;
@@ -64,7 +67,7 @@ static const char *device_words(char words[TYPE_WORDS], DLDevice device)
     return words;
 }
 
-/* ---- A tensor by itself ------------------------------------------------------------------------------------------- */
+/* ---- A tensor by itself ----------------------------------------------------------------------------------------- */
 
 element softmax_element_of(DLDataType type)
 {
@@ -103,8 +106,8 @@ static softmax_status check_device(const api_call *call, const char *name, DLDev
         return SOFTMAX_OK;
     device_words(words, device);
     if (call->arrays > 0)
-        return softmax_refuse(call, SOFTMAX_ERROR_DEVICE, "%s is on %s; %s is on the CPU, and one device is allowed", name,
-                              words, call->input_name);
+        return softmax_refuse(call, SOFTMAX_ERROR_DEVICE, "%s is on %s; %s is on the CPU, and one device is allowed",
+                              name, words, call->input_name);
     if (device.device_type == kDLCUDA)
         return softmax_refuse(call, SOFTMAX_ERROR_DEVICE,
                               "%s is on %s; this library was built without CUDA: the CPU is allowed", name, words);
@@ -122,11 +125,11 @@ static softmax_status check_tensor(const api_call *call, const char *name, const
     if (status != SOFTMAX_OK)
         return status;
     if (tensor->ndim < 0 || tensor->ndim > SOFTMAX_MAX_DIMENSIONS)
-        return softmax_refuse(call, SOFTMAX_ERROR_SHAPE, "%s has %d dimensions; 0 to %d are allowed", name, tensor->ndim,
-                              SOFTMAX_MAX_DIMENSIONS);
+        return softmax_refuse(call, SOFTMAX_ERROR_SHAPE, "%s has %d dimensions; 0 to %d are allowed", name,
+                              tensor->ndim, SOFTMAX_MAX_DIMENSIONS);
     if (tensor->ndim > 0 && !tensor->shape)
-        return softmax_refuse(call, SOFTMAX_ERROR_NULL, "%s has %d dimensions and its shape is NULL; a shape is required",
-                              name, tensor->ndim);
+        return softmax_refuse(call, SOFTMAX_ERROR_NULL,
+                              "%s has %d dimensions and its shape is NULL; a shape is required", name, tensor->ndim);
     if (!(allowed & TYPE_BIT(softmax_element_of(tensor->dtype))))
         return softmax_refuse(call, SOFTMAX_ERROR_TYPE, "%s is %s; %s is allowed%s%s", name,
                               type_words(words, tensor->dtype), type_set_words(allowed_words, allowed),
@@ -146,7 +149,7 @@ static bool has_elements(const DLTensor *tensor)
     return true;
 }
 
-/* ---- Its shape against the input's -------------------------------------------------------------------------------- */
+/* ---- Its shape against the input's ------------------------------------------------------------------------------ */
 
 enum { SLOT_COLUMN = -1, SLOT_NOWHERE = -2 };
 
@@ -197,8 +200,8 @@ static softmax_status refuse_shape(const api_call *call, const char *name, const
     bool rows = fit == FIT_ROWS || fit == FIT_BROADCAST_ROWS || fit == FIT_ONE_OR_ROWS;
     shape_words(is, tensor->shape, tensor->ndim);
     if (fit == FIT_ONE)
-        return softmax_refuse(call, SOFTMAX_ERROR_SHAPE, "%s has shape %s; one element is allowed with reduction %s", name,
-                              is, call->options.reduction == SOFTMAX_SUM ? "sum" : "mean");
+        return softmax_refuse(call, SOFTMAX_ERROR_SHAPE, "%s has shape %s; one element is allowed with reduction %s",
+                              name, is, call->options.reduction == SOFTMAX_SUM ? "sum" : "mean");
     if (fit == FIT_COLUMNS)
         shape_words(wanted, &columns, 1);
     else if (rows)
@@ -208,21 +211,22 @@ static softmax_status refuse_shape(const api_call *call, const char *name, const
     if (rows)
         snprintf(without, sizeof without, " without axis %d", call->axis);
     if (fit == FIT_COLUMNS)
-        return softmax_refuse(call, SOFTMAX_ERROR_SHAPE, "%s has shape %s; %s, the length of %s's axis, is required", name,
-                              is, wanted, call->input_name);
+        return softmax_refuse(call, SOFTMAX_ERROR_SHAPE, "%s has shape %s; %s, the length of %s's axis, is required",
+                              name, is, wanted, call->input_name);
     return softmax_refuse(call, SOFTMAX_ERROR_SHAPE, "%s has shape %s; %s%s, the shape of %s%s, is required", name, is,
-                          fit == FIT_ONE_OR_ROWS                                    ? "one element or "
-                          : fit == FIT_BROADCAST || fit == FIT_BROADCAST_ROWS       ? "what broadcasts to "
-                                                                                    : "",
+                          fit == FIT_ONE_OR_ROWS                              ? "one element or "
+                          : fit == FIT_BROADCAST || fit == FIT_BROADCAST_ROWS ? "what broadcasts to "
+                                                                              : "",
                           wanted, call->input_name, without);
 }
 
-/* ---- Strides and addresses ---------------------------------------------------------------------------------------- */
+/* ---- Strides and addresses -------------------------------------------------------------------------------------- */
 
 static softmax_status refuse_range(const api_call *call, const char *name)
 {
-    return softmax_refuse(call, SOFTMAX_ERROR_STRIDE,
-                          "%s reaches beyond 64-bit addresses by its strides, shape or byte_offset; it must lie in memory", name);
+    return softmax_refuse(
+        call, SOFTMAX_ERROR_STRIDE,
+        "%s reaches beyond 64-bit addresses by its strides, shape or byte_offset; it must lie in memory", name);
 }
 
 /* The operand's strides in bytes, and how far its elements lie below and above its data: false on overflow. */
@@ -270,12 +274,14 @@ static softmax_status lay_array(api_call *call, operand *place, const char *name
         return SOFTMAX_OK;
     }
     if (!tensor->data)
-        return softmax_refuse(call, SOFTMAX_ERROR_NULL, "%s's data is NULL; it has elements, so an address is required", name);
+        return softmax_refuse(call, SOFTMAX_ERROR_NULL, "%s's data is NULL; it has elements, so an address is required",
+                              name);
     for (int d = 0; output && tensor->strides && d < tensor->ndim; d++)
         if (tensor->strides[d] == 0 && tensor->shape[d] > 1)
-            return softmax_refuse(call, SOFTMAX_ERROR_STRIDE,
-                                  "%s has stride 0 in dimension %d of size %lld; another stride is required of an output", name,
-                                  d, (long long)tensor->shape[d]);
+            return softmax_refuse(
+                call, SOFTMAX_ERROR_STRIDE,
+                "%s has stride 0 in dimension %d of size %lld; another stride is required of an output", name, d,
+                (long long)tensor->shape[d]);
     if (!lay_strides(call, place, tensor, fit, &below, &above) ||
         __builtin_add_overflow((uint64_t)(uintptr_t)tensor->data, tensor->byte_offset, &address) ||
         __builtin_add_overflow(address, below, &array->first) || __builtin_add_overflow(address, above, &array->end))
@@ -313,10 +319,11 @@ softmax_status softmax_call_input(api_call *call, operand *place, const char *na
         return status;
     ndim = tensor->ndim;
     if (ndim == 0)
-        return softmax_refuse(call, SOFTMAX_ERROR_AXIS, "axis is %d; %s has 0 dimensions, so none is allowed", axis, name);
+        return softmax_refuse(call, SOFTMAX_ERROR_AXIS, "axis is %d; %s has 0 dimensions, so none is allowed", axis,
+                              name);
     if (axis < -ndim || axis >= ndim)
-        return softmax_refuse(call, SOFTMAX_ERROR_AXIS, "axis is %d; %s has %d dimensions, so %d to %d are allowed", axis,
-                              name, ndim, -ndim, ndim - 1);
+        return softmax_refuse(call, SOFTMAX_ERROR_AXIS, "axis is %d; %s has %d dimensions, so %d to %d are allowed",
+                              axis, name, ndim, -ndim, ndim - 1);
     call->input = tensor;
     call->input_name = name;
     call->axis = axis < 0 ? axis + ndim : axis;

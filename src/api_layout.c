@@ -67,8 +67,10 @@ softmax_status softmax_call_run(api_call *call)
     if (status != SOFTMAX_ERROR_TARGET)
         return status;
     if (job->columns == 0)
-        return softmax_refuse(call, status, "targets holds %lld in row %lld; there are no classes, so only ignore_index (%lld) is allowed",
-                              (long long)bad_target, (long long)bad_row, (long long)job->ignore_index);
+        return softmax_refuse(
+            call, status,
+            "targets holds %lld in row %lld; there are no classes, so only ignore_index (%lld) is allowed",
+            (long long)bad_target, (long long)bad_row, (long long)job->ignore_index);
     return softmax_refuse(call, status, "targets holds %lld in row %lld; 0 to %lld or ignore_index (%lld) is allowed",
                           (long long)bad_target, (long long)bad_row, (long long)job->columns - 1,
                           (long long)job->ignore_index);

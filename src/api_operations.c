@@ -18,11 +18,11 @@ static softmax_status causal_option(api_call *call)
     if (!o->causal)
         return SOFTMAX_OK;
     if (ndim < 2)
-        return softmax_refuse(call, SOFTMAX_ERROR_OPTION, "causal is 1; %s has %d dimension, and 2 or more are required",
-                              call->input_name, ndim);
+        return softmax_refuse(call, SOFTMAX_ERROR_OPTION,
+                              "causal is 1; %s has %d dimension, and 2 or more are required", call->input_name, ndim);
     if (call->axis != ndim - 1)
-        return softmax_refuse(call, SOFTMAX_ERROR_OPTION, "causal is 1; axis is %d, and the last, %d, is required", call->axis,
-                              ndim - 1);
+        return softmax_refuse(call, SOFTMAX_ERROR_OPTION, "causal is 1; axis is %d, and the last, %d, is required",
+                              call->axis, ndim - 1);
     job->causal = 1;
     job->query_dimension = ndim - 2;
     /* Beyond every column the offset means the same, and query + offset does not overflow. */
@@ -53,7 +53,8 @@ softmax_status softmax_score_options(api_call *call)
     job->softcap = o->softcap;
     job->scale = o->scale;
     if (o->first_column > COLUMN_LIMIT - job->columns)
-        return softmax_refuse(call, SOFTMAX_ERROR_OPTION, "first_column is %lld; with the tile's %lld columns, 2^62 at most is allowed",
+        return softmax_refuse(call, SOFTMAX_ERROR_OPTION,
+                              "first_column is %lld; with the tile's %lld columns, 2^62 at most is allowed",
                               (long long)o->first_column, (long long)job->columns);
     job->first_column = o->first_column;
     if (o->bias)
@@ -77,7 +78,8 @@ softmax_status softmax_forward_arrays(api_call *call, const DLTensor *x, const D
     return softmax_score_options(call);
 }
 
-softmax_status softmax_backward_arrays(api_call *call, const DLTensor *y, const DLTensor *dy, const DLTensor *dx, int axis)
+softmax_status softmax_backward_arrays(api_call *call, const DLTensor *y, const DLTensor *dy, const DLTensor *dx,
+                                       int axis)
 {
     softmax_job *job = &call->job;
     softmax_status status = softmax_call_input(call, &job->x, "y", y, axis);
@@ -90,7 +92,7 @@ softmax_status softmax_backward_arrays(api_call *call, const DLTensor *y, const 
     return status;
 }
 
-/* ---- Cross-entropy ------------------------------------------------------------------------------------------------ */
+/* ---- Cross-entropy ---------------------------------------------------------------------------------------------- */
 
 static bool holds_classes(const DLTensor *targets)
 {
@@ -126,7 +128,8 @@ static softmax_status loss_options(api_call *call, type_set losses, bool classes
         status = softmax_call_array(call, &job->grad_output, "grad_output", o->grad_output, losses,
                                     o->reduction == SOFTMAX_NONE ? FIT_ONE_OR_ROWS : FIT_ONE, false);
     if (status == SOFTMAX_OK && o->row_logsumexp)
-        status = softmax_call_array(call, &job->row_logsumexp, "row_logsumexp", o->row_logsumexp, losses, FIT_ROWS, true);
+        status =
+            softmax_call_array(call, &job->row_logsumexp, "row_logsumexp", o->row_logsumexp, losses, FIT_ROWS, true);
     if (status == SOFTMAX_OK)
         status = targets_gradient_option(call, classes);
     return status == SOFTMAX_OK ? mask_options(call) : status;
@@ -149,6 +152,7 @@ softmax_status softmax_cross_entropy_arrays(api_call *call, const DLTensor *logi
         status = softmax_call_array(call, &job->loss, "loss", loss, losses,
                                     call->options.reduction == SOFTMAX_NONE ? FIT_ROWS : FIT_ONE, true);
     if (status == SOFTMAX_OK && gradient)
-        status = softmax_call_array(call, &job->out, "gradient", gradient, softmax_result_types(job->x.type), FIT_INPUT, true);
+        status = softmax_call_array(call, &job->out, "gradient", gradient, softmax_result_types(job->x.type), FIT_INPUT,
+                                    true);
     return status == SOFTMAX_OK ? loss_options(call, losses, classes) : status;
 }

@@ -1,4 +1,5 @@
-/* Options: read by the size that the caller's struct has, checked, and refused where an operation does not take them. */
+/* Options: read by the size that the caller's struct has, checked, and refused where an operation does not take them.
+ */
 #include "api_call.h"
 #include "dispatch.h"
 
@@ -37,12 +38,17 @@ enum {
                    OPTION_REDUCTION
 };
 
-static const char *const option_names[] = {
-    "softcap",       "scale",        "bias",         "mask",            "valid_lengths", "causal",
-    "causal_offset", "first_column", "ignore_index", "label_smoothing", "z_loss",        "class_weights",
-    "grad_output",   "targets_gradient", "row_logsumexp", "reduction"};
+static const char *const option_names[] = {"softcap",       "scale",
+                                           "bias",          "mask",
+                                           "valid_lengths", "causal",
+                                           "causal_offset", "first_column",
+                                           "ignore_index",  "label_smoothing",
+                                           "z_loss",        "class_weights",
+                                           "grad_output",   "targets_gradient",
+                                           "row_logsumexp", "reduction"};
 
-/* By operation. empty_rows is everybody's: where nothing depends on it, one struct of options may serve several calls. */
+/* By operation. empty_rows is everybody's: where nothing depends on it, one struct of options may serve several calls.
+ */
 static const struct {
     const char *name;
     unsigned int takes;
@@ -123,7 +129,8 @@ static softmax_status check_values(const api_call *call)
     if (o->causal != 0 && o->causal != 1)
         return softmax_refuse(call, bad, "causal is %d; 0 and 1 are allowed", (int)o->causal);
     if (o->empty_rows != SOFTMAX_EMPTY_NAN && o->empty_rows != SOFTMAX_EMPTY_ZERO)
-        return softmax_refuse(call, bad, "empty_rows is %d; SOFTMAX_EMPTY_NAN (0) and SOFTMAX_EMPTY_ZERO (1) are allowed",
+        return softmax_refuse(call, bad,
+                              "empty_rows is %d; SOFTMAX_EMPTY_NAN (0) and SOFTMAX_EMPTY_ZERO (1) are allowed",
                               (int)o->empty_rows);
     if (o->first_column < 0)
         return softmax_refuse(call, bad, "first_column is %lld; 0 or more is allowed", (long long)o->first_column);
@@ -136,7 +143,8 @@ static softmax_status check_values(const api_call *call)
                               "reduction is %d; SOFTMAX_NONE (0), SOFTMAX_SUM (1) and SOFTMAX_MEAN (2) are allowed",
                               (int)o->reduction);
     if (o->threads < 0)
-        return softmax_refuse(call, bad, "threads is %d; 0 (as many as are worth it) or more is allowed", (int)o->threads);
+        return softmax_refuse(call, bad, "threads is %d; 0 (as many as are worth it) or more is allowed",
+                              (int)o->threads);
     return SOFTMAX_OK;
 }
 

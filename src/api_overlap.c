@@ -1,10 +1,11 @@
-/* May an output share memory with another array: only if it is exactly that array and the operation allows it, or if no element of one
- * touches an element of the other.
+/* May an output share memory with another array: only if it is exactly that array and the operation allows it, or if no
+ * element of one touches an element of the other.
  *
- * Arrays whose address ranges are apart are disjoint. Where the ranges cross, as those of two halves of a matrix with one pitch do, the
- * elements decide: the addresses' difference is a sum of strides times bounded integers, and a search with a budget looks for one
- * that is smaller than an element. Pitches and interleavings of real arrays are decided in a few steps; what the budget does not
- * decide is refused, and so is any crossing with states or between arrays with spans above 2^60 bytes. */
+ * Arrays whose address ranges are apart are disjoint. Where the ranges cross, as those of two halves of a matrix with
+ * one pitch do, the elements decide: the addresses' difference is a sum of strides times bounded integers, and a search
+ * with a budget looks for one that is smaller than an element. Pitches and interleavings of real arrays are decided in
+ * a few steps; what the budget does not decide is refused, and so is any crossing with states or between arrays with
+ * spans above 2^60 bytes. */
 #include "api_call.h"
 
 #include <stdlib.h>
@@ -13,7 +14,8 @@
 #define SPAN_LIMIT ((uint64_t)1 << 60)
 #define TERMS_MOST (2 * (SOFTMAX_MAX_DIMENSIONS + 1))
 
-/* The difference of two elements' addresses is `start` plus stride[i] times an integer in [least[i], most[i]] for every term i. */
+/* The difference of two elements' addresses is `start` plus stride[i] times an integer in [least[i], most[i]] for every
+ * term i. */
 typedef struct difference {
     int terms;
     int64_t stride[TERMS_MOST]; /* positive, largest first */

@@ -3,7 +3,7 @@
 #include "api_call.h"
 #include "fenv_guard.h"
 
-/* ---- States alone: no options, so no words ------------------------------------------------------------------------ */
+/* ---- States alone: no options, so no words ---------------------------------------------------------------------- */
 
 static bool overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes)
 {
@@ -99,7 +99,7 @@ softmax_status softmax_state_logsumexp(const softmax_state *states, void *l, int
     return SOFTMAX_OK;
 }
 
-/* ---- States and tiles --------------------------------------------------------------------------------------------- */
+/* ---- States and tiles ------------------------------------------------------------------------------------------- */
 
 /* What a tile may be beside states of a type: the same, or 16 bits beside float32. */
 static type_set tile_types(softmax_type type)
@@ -123,12 +123,15 @@ static softmax_status states_array(api_call *call, const softmax_state *states, 
                               (long long)job->rows);
     type = common_type(states, job->rows, &bad);
     if (type == 0)
-        return softmax_refuse(call, SOFTMAX_ERROR_STATE,
-                              "states[%lld] was not initialised, or is not of the first one's type; states of one type from "
-                              "softmax_state_init are required", (long long)bad);
+        return softmax_refuse(
+            call, SOFTMAX_ERROR_STATE,
+            "states[%lld] was not initialised, or is not of the first one's type; states of one type from "
+            "softmax_state_init are required",
+            (long long)bad);
     if (!(tile_types(type) & TYPE_BIT(job->x.type)))
-        return softmax_refuse(call, SOFTMAX_ERROR_TYPE,
-                              "tile is of another type than the states; the same is allowed, or a 16-bit tile beside float32 states");
+        return softmax_refuse(
+            call, SOFTMAX_ERROR_TYPE,
+            "tile is of another type than the states; the same is allowed, or a 16-bit tile beside float32 states");
     job->kind = softmax_arithmetic_of(type);
     job->states = (softmax_state *)states;
     array->name = "states";
@@ -141,7 +144,8 @@ static softmax_status states_array(api_call *call, const softmax_state *states, 
     return SOFTMAX_OK;
 }
 
-softmax_status softmax_state_update(softmax_state *states, const DLTensor *tile, int axis, const softmax_options *options)
+softmax_status softmax_state_update(softmax_state *states, const DLTensor *tile, int axis,
+                                    const softmax_options *options)
 {
     api_call call;
     fenv_guard guard = guard_begin();
@@ -158,8 +162,8 @@ softmax_status softmax_state_update(softmax_state *states, const DLTensor *tile,
     return status;
 }
 
-static softmax_status normalise_arrays(api_call *call, const softmax_state *states, const DLTensor *tile, const DLTensor *y,
-                                       int axis)
+static softmax_status normalise_arrays(api_call *call, const softmax_state *states, const DLTensor *tile,
+                                       const DLTensor *y, int axis)
 {
     softmax_job *job = &call->job;
     softmax_status status = softmax_call_input(call, &job->x, "tile", tile, axis);
@@ -173,8 +177,8 @@ static softmax_status normalise_arrays(api_call *call, const softmax_state *stat
     return status == SOFTMAX_OK ? softmax_score_options(call) : status;
 }
 
-static softmax_status normalise(operation op, const softmax_state *states, const DLTensor *tile, const DLTensor *y, int axis,
-                                const softmax_options *options)
+static softmax_status normalise(operation op, const softmax_state *states, const DLTensor *tile, const DLTensor *y,
+                                int axis, const softmax_options *options)
 {
     api_call call;
     fenv_guard guard = guard_begin();

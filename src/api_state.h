@@ -1,5 +1,5 @@
-/* The public softmax_state and the row_state of src/numerics: the same fields, and a tag that tells an initialised state and the type of
- * its results. */
+/* The public softmax_state and the row_state of src/numerics: the same fields, and a tag that tells an initialised
+ * state and the type of its results. */
 #ifndef SOFTMAX_API_STATE_H
 #define SOFTMAX_API_STATE_H
 

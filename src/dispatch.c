@@ -1,4 +1,5 @@
-/* The instruction sets of this build, found once per process and published atomically: a thread sees nothing or all of it. */
+/* The instruction sets of this build, found once per process and published atomically: a thread sees nothing or all of
+ * it. */
 #include "dispatch.h"
 
 #include <stdatomic.h>
@@ -26,7 +27,7 @@ static const softmax_kernels *const built[] = {
 
 enum { BUILT = sizeof built / sizeof *built };
 
-/* ---- What the machine has ---------------------------------------------------------------------------------------- */
+/* ---- What the machine has --------------------------------------------------------------------------------------- */
 
 #if defined(__x86_64__)
 enum {
@@ -91,10 +92,11 @@ static const softmax_kernels *find_named(const char *name)
     return NULL;
 }
 
-/* ---- What calls take by default ---------------------------------------------------------------------------------- */
+/* ---- What calls take by default --------------------------------------------------------------------------------- */
 
 static const softmax_kernels refused; /* stands for a $SOFTMAX_ISA that names no available set */
-static atomic_char refused_name[40];  /* its first letters, for the message; a plain array would be a race between two first calls */
+static atomic_char
+    refused_name[40]; /* its first letters, for the message; a plain array would be a race between two first calls */
 static _Atomic(const softmax_kernels *) chosen;
 
 static const softmax_kernels *choose(void)
@@ -150,7 +152,7 @@ void softmax_isa_refusal(const char *name, char *words, size_t bytes)
              name ? name : copy, known ? ", which this machine does not have" : "", list);
 }
 
-/* ---- The public functions ---------------------------------------------------------------------------------------- */
+/* ---- The public functions --------------------------------------------------------------------------------------- */
 
 int softmax_isa_count(void)
 {

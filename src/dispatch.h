@@ -4,7 +4,8 @@
 
 #include "kernels.h"
 
-/* Why softmax_kernels_find(name) gave NULL, in words: the option or $SOFTMAX_ISA, its value, and the sets that are allowed. */
+/* Why softmax_kernels_find(name) gave NULL, in words: the option or $SOFTMAX_ISA, its value, and the sets that are
+ * allowed. */
 void softmax_isa_refusal(const char *name, char *words, size_t bytes);
 
 #endif

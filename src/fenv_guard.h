@@ -1,5 +1,6 @@
-/* The floating-point environment that every result is defined in: round to nearest, subnormals kept, nothing trapped. A public call, and
- * every thread that computes for it, holds the guard; the caller's modes and sticky flags come back unchanged. */
+/* The floating-point environment that every result is defined in: round to nearest, subnormals kept, nothing trapped. A
+ * public call, and every thread that computes for it, holds the guard; the caller's modes and sticky flags come back
+ * unchanged. */
 #ifndef SOFTMAX_FENV_GUARD_H
 #define SOFTMAX_FENV_GUARD_H
 
@@ -16,8 +17,8 @@ typedef struct fenv_guard {
     unsigned int mxcsr;
 } fenv_guard;
 
-/* Reading the register is cheap and writing it is not, so both ends write only what differs. The memory clobbers keep arithmetic on
- * loaded values between the two. */
+/* Reading the register is cheap and writing it is not, so both ends write only what differs. The memory clobbers keep
+ * arithmetic on loaded values between the two. */
 static inline fenv_guard guard_begin(void)
 {
     fenv_guard guard = {_mm_getcsr()};

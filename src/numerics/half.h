@@ -1,5 +1,6 @@
-/* The 16-bit types: widened exactly, rounded once to nearest even. Results follow the contract: every NaN is the positive quiet one,
- * every zero is +0, float16 keeps its subnormals, bfloat16 below 2^-126 is +0. Assumes round-to-nearest (src/fenv_guard.h). */
+/* The 16-bit types: widened exactly, rounded once to nearest even. Results follow the contract: every NaN is the
+ * positive quiet one, every zero is +0, float16 keeps its subnormals, bfloat16 below 2^-126 is +0. Assumes
+ * round-to-nearest (src/fenv_guard.h). */
 #ifndef SOFTMAX_NUMERICS_HALF_H
 #define SOFTMAX_NUMERICS_HALF_H
 

@@ -4,8 +4,9 @@
 
 #include "state.h"
 
-/* log(e^m + R) = m + log1p(R / e^m) as a double: within 1 ULP of the largest of |m|, |it|, |it - m| once the caller has rounded it to
- * the type of the result. NaN is the positive quiet one; no score but -inf gives -inf; below 2^-1022 it is +0. */
+/* log(e^m + R) = m + log1p(R / e^m) as a double: within 1 ULP of the largest of |m|, |it|, |it - m| once the caller has
+ * rounded it to the type of the result. NaN is the positive quiet one; no score but -inf gives -inf; below 2^-1022 it
+ * is +0. */
 SOFTMAX_FN double row_state_logsumexp(const row_state *s, arithmetic kind)
 {
     row_total total;

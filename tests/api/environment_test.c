@@ -1,5 +1,5 @@
-/* The caller's rounding mode, flush flags and sticky flags come back unchanged from every call, also from a refused one, and
- * do not change the result. */
+/* The caller's rounding mode, flush flags and sticky flags come back unchanged from every call, also from a refused
+ * one, and do not change the result. */
 #include "oracle/check.h"
 
 #include <fenv.h>
@@ -53,7 +53,8 @@ int main(void)
     softmax_status status = softmax_of(y, SOFTMAX_FLOAT32);
     unsigned int after = _mm_getcsr();
     _mm_setcsr(0x1f80);
-    CHECK(status == SOFTMAX_OK && after == flushing && memcmp(y, right, sizeof y) == 0, "MXCSR %#x became %#x", flushing, after);
+    CHECK(status == SOFTMAX_OK && after == flushing && memcmp(y, right, sizeof y) == 0, "MXCSR %#x became %#x",
+          flushing, after);
 #endif
     return check_finish("environment_test");
 }

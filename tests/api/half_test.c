@@ -1,5 +1,6 @@
 /* The 16-bit conversions of src/numerics/half.h against a reference through double that shares nothing with them.
- * half_test [step]: every step-th float32 (all of them with 1), and every one within 2 of a boundary between 16-bit numbers. */
+ * half_test [step]: every step-th float32 (all of them with 1), and every one within 2 of a boundary between 16-bit
+ * numbers. */
 #include "numerics/half.h"
 
 #include <math.h>
@@ -17,10 +18,22 @@ typedef struct narrow_format {
     uint16_t (*round)(float);
 } narrow_format;
 
-static float widen16(uint16_t h) { return widen_float16(h); }
-static float widenb(uint16_t b) { return widen_bfloat16(b); }
-static uint16_t round16(float x) { return round_to_float16(x); }
-static uint16_t roundb(float x) { return round_to_bfloat16(x); }
+static float widen16(uint16_t h)
+{
+    return widen_float16(h);
+}
+static float widenb(uint16_t b)
+{
+    return widen_bfloat16(b);
+}
+static uint16_t round16(float x)
+{
+    return round_to_float16(x);
+}
+static uint16_t roundb(float x)
+{
+    return round_to_bfloat16(x);
+}
 
 static const narrow_format formats[] = {
     {"float16", 10, -14, 31, 1, 0x7e00, widen16, round16},

@@ -1,5 +1,5 @@
-/* The job that calls lay out reaches, for every row and column, exactly the elements that the tensors mean: axis removed,
- * dimensions joined, bias, mask and lengths broadcast, over random shapes and strides. */
+/* The job that calls lay out reaches, for every row and column, exactly the elements that the tensors mean: axis
+ * removed, dimensions joined, bias, mask and lengths broadcast, over random shapes and strides. */
 #include "api_call.h"
 #include "oracle/check.h"
 #include "random_tensor.h"
@@ -20,7 +20,8 @@ static const char *operand_address(const softmax_job *job, const operand *place,
     return at;
 }
 
-/* Of the element that a tensor, broadcast to the input's shape, has at the input's coordinates; without_axis: it lacks that one. */
+/* Of the element that a tensor, broadcast to the input's shape, has at the input's coordinates; without_axis: it lacks
+ * that one. */
 static const char *tensor_address(const DLTensor *dl, int bytes, const int64_t *coordinates, int ndim, int without_axis)
 {
     int64_t kept[SOFTMAX_MAX_DIMENSIONS], offset = 0, contiguous = 1;
@@ -69,9 +70,11 @@ static void check_addresses(const api_call *call, const DLTensor *x, const DLTen
             same &= operand_address(job, &job->x, row, column) == tensor_address(x, 4, coordinates, x->ndim, -1);
             same &= operand_address(job, &job->out, row, column) == tensor_address(y, 4, coordinates, x->ndim, -1);
             if (o->bias)
-                same &= operand_address(job, &job->bias, row, column) == tensor_address(o->bias, 2, coordinates, x->ndim, -1);
+                same &= operand_address(job, &job->bias, row, column) ==
+                        tensor_address(o->bias, 2, coordinates, x->ndim, -1);
             if (o->mask)
-                same &= operand_address(job, &job->mask, row, column) == tensor_address(o->mask, 1, coordinates, x->ndim, -1);
+                same &= operand_address(job, &job->mask, row, column) ==
+                        tensor_address(o->mask, 1, coordinates, x->ndim, -1);
             if (o->valid_lengths)
                 same &= operand_address(job, &job->lengths, row, column) ==
                         tensor_address(o->valid_lengths, 8, coordinates, x->ndim, call->axis);
@@ -132,10 +135,11 @@ static void check_joined(int ndim, const int64_t *shape, const int64_t *strides,
     options.causal = causal;
     tensor_make(&x, memory + MIDDLE, float32, ndim, shape, strides);
     CHECK(softmax_call_begin(&call, OPERATION_SOFTMAX, &options) == SOFTMAX_OK &&
-              softmax_forward_arrays(&call, &x.dl, &x.dl, axis) == SOFTMAX_OK, "%d dimensions, axis %d", ndim, axis);
+              softmax_forward_arrays(&call, &x.dl, &x.dl, axis) == SOFTMAX_OK,
+          "%d dimensions, axis %d", ndim, axis);
     softmax_join_dimensions(&call);
-    CHECK(call.job.dimensions == dimensions, "%d dimensions, axis %d, causal %d: %d row dimensions, not %d", ndim, axis, causal,
-          call.job.dimensions, dimensions);
+    CHECK(call.job.dimensions == dimensions, "%d dimensions, axis %d, causal %d: %d row dimensions, not %d", ndim, axis,
+          causal, call.job.dimensions, dimensions);
 }
 
 int main(void)

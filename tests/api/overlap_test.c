@@ -1,4 +1,5 @@
-/* Which overlaps are refused: random pairs of strided arrays against a map of their bytes, and the cases that users meet. */
+/* Which overlaps are refused: random pairs of strided arrays against a map of their bytes, and the cases that users
+ * meet. */
 #include "api_call.h"
 #include "oracle/check.h"
 #include "random_tensor.h"
@@ -69,8 +70,8 @@ static void random_trials(void)
         refused += right;
         crossing += !touches;
     }
-    CHECK(refused > TRIALS / 10 && crossing > TRIALS / 10, "%ld refused, %ld apart: the trials are too much alike", refused,
-          crossing);
+    CHECK(refused > TRIALS / 10 && crossing > TRIALS / 10, "%ld refused, %ld apart: the trials are too much alike",
+          refused, crossing);
 }
 
 /* Columns [0, 5) and [from, from + 5) of a matrix with a pitch of 16. */
@@ -87,7 +88,8 @@ static void what_users_meet(void)
 {
     const int64_t square[2] = {8, 8}, transposed[2] = {1, 8}, row[2] = {1, 8}, odd_strides[2] = {99, 1};
     tensor x, y;
-    CHECK(halves(8) == SOFTMAX_OK && halves(5) == SOFTMAX_OK && halves(11) == SOFTMAX_OK, "disjoint columns of one matrix");
+    CHECK(halves(8) == SOFTMAX_OK && halves(5) == SOFTMAX_OK && halves(11) == SOFTMAX_OK,
+          "disjoint columns of one matrix");
     CHECK(halves(4) == SOFTMAX_ERROR_ALIAS && halves(12) == SOFTMAX_ERROR_ALIAS, "columns that meet");
     CHECK(halves(0) == SOFTMAX_OK, "exactly in place");
     tensor_make(&x, memory, float32, 2, square, NULL);
@@ -115,7 +117,8 @@ static void others_than_x(void)
     tensor_vector(&targets, memory + 2048, tensor_int32, 4);
     tensor_vector(&loss, memory + 2048, float32, 4);
     options.reduction = SOFTMAX_NONE;
-    CHECK(softmax_cross_entropy(&x.dl, &targets.dl, &loss.dl, NULL, -1, &options) == SOFTMAX_ERROR_ALIAS, "loss is targets");
+    CHECK(softmax_cross_entropy(&x.dl, &targets.dl, &loss.dl, NULL, -1, &options) == SOFTMAX_ERROR_ALIAS,
+          "loss is targets");
     loss.dl.data = memory + 1024;
     CHECK(softmax_cross_entropy(&x.dl, &targets.dl, &loss.dl, &y.dl, -1, &options) == SOFTMAX_ERROR_ALIAS,
           "loss in the gradient");
@@ -123,7 +126,8 @@ static void others_than_x(void)
     CHECK(softmax_logsumexp(&x.dl, &loss.dl, -1, NULL) == SOFTMAX_ERROR_ALIAS, "l in x");
     CHECK(softmax_call_begin(&call, OPERATION_CROSS_ENTROPY, NULL) == SOFTMAX_OK &&
               softmax_cross_entropy_arrays(&call, &x.dl, &targets.dl, NULL, &x.dl, -1) == SOFTMAX_OK &&
-              softmax_check_overlap(&call) == SOFTMAX_OK, "the gradient over the logits");
+              softmax_check_overlap(&call) == SOFTMAX_OK,
+          "the gradient over the logits");
 }
 
 int main(void)

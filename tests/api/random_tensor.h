@@ -1,4 +1,5 @@
-/* Random small tensors within one buffer, for the tests of layout and overlap: negative, interleaved, broadcast and padded strides. */
+/* Random small tensors within one buffer, for the tests of layout and overlap: negative, interleaved, broadcast and
+ * padded strides. */
 #ifndef TESTS_API_RANDOM_TENSOR_H
 #define TESTS_API_RANDOM_TENSOR_H
 

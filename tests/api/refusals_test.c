@@ -1,4 +1,5 @@
-/* Every refusal: its status, that its words name the argument, its value and what is allowed, and that nothing was written. */
+/* Every refusal: its status, that its words name the argument, its value and what is allowed, and that nothing was
+ * written. */
 #include "oracle/check.h"
 #include "oracle/tensor.h"
 
@@ -40,20 +41,24 @@ static void expect(softmax_status got, softmax_status status, const char *words,
     bool untouched = true;
     for (size_t i = 0; i < sizeof y_data; i++)
         untouched &= y_data.bytes[i] == 0xa5;
-    CHECK(got == status && strcmp(message, words) == 0, "line %d: status %d, \"%s\"; not %d, \"%s\"", line, (int)got, message,
-          (int)status, words);
+    CHECK(got == status && strcmp(message, words) == 0, "line %d: status %d, \"%s\"; not %d, \"%s\"", line, (int)got,
+          message, (int)status, words);
     CHECK(untouched, "line %d: the output was written", line);
     begin();
 }
 
-#define REFUSED(code, words) expect(softmax_softmax(&x.dl, &y.dl, axis, &options), SOFTMAX_ERROR_##code, "softmax: " words, __LINE__)
+#define REFUSED(code, words)                                                                                           \
+    expect(softmax_softmax(&x.dl, &y.dl, axis, &options), SOFTMAX_ERROR_##code, "softmax: " words, __LINE__)
 
 static void tensors(void)
 {
-    int64_t many[SOFTMAX_MAX_DIMENSIONS + 1] = {0}, negative[2] = {2, -3}, vast[2] = {INT64_C(1) << 40, INT64_C(1) << 40},
-            zero_strides[2] = {0, 1}, far_strides[2] = {INT64_C(1) << 61, 1}, none[2] = {0, 0};
-    expect(softmax_softmax(NULL, &y.dl, -1, &options), SOFTMAX_ERROR_NULL, "softmax: x is NULL; a tensor is required", __LINE__);
-    expect(softmax_softmax(&x.dl, NULL, -1, &options), SOFTMAX_ERROR_NULL, "softmax: y is NULL; a tensor is required", __LINE__);
+    int64_t many[SOFTMAX_MAX_DIMENSIONS + 1] = {0}, negative[2] = {2, -3},
+                                          vast[2] = {INT64_C(1) << 40, INT64_C(1) << 40}, zero_strides[2] = {0, 1},
+                                          far_strides[2] = {INT64_C(1) << 61, 1}, none[2] = {0, 0};
+    expect(softmax_softmax(NULL, &y.dl, -1, &options), SOFTMAX_ERROR_NULL, "softmax: x is NULL; a tensor is required",
+           __LINE__);
+    expect(softmax_softmax(&x.dl, NULL, -1, &options), SOFTMAX_ERROR_NULL, "softmax: y is NULL; a tensor is required",
+           __LINE__);
     x.dl.data = NULL;
     REFUSED(NULL, "x's data is NULL; it has elements, so an address is required");
     x.dl.shape = NULL;
@@ -168,8 +173,8 @@ static void array_options(void)
     REFUSED(ALIAS, "y overlaps mask; no overlap is allowed");
 }
 
-#define LOSS_REFUSED(code, words) \
-    expect(softmax_cross_entropy(&x.dl, &targets.dl, &loss.dl, &y.dl, axis, &options), SOFTMAX_ERROR_##code, \
+#define LOSS_REFUSED(code, words)                                                                                      \
+    expect(softmax_cross_entropy(&x.dl, &targets.dl, &loss.dl, &y.dl, axis, &options), SOFTMAX_ERROR_##code,           \
            "cross_entropy: " words, __LINE__)
 
 static void cross_entropy(void)
@@ -212,7 +217,8 @@ static void cross_entropy(void)
 static void rows(void)
 {
     expect(softmax_softmax_rows((softmax_type)9, 1, 3, x_data, y_data.f, &options), SOFTMAX_ERROR_TYPE,
-           "softmax: type is 9; SOFTMAX_FLOAT32 (1), _FLOAT64 (2), _FLOAT16 (3) and _BFLOAT16 (4) are allowed", __LINE__);
+           "softmax: type is 9; SOFTMAX_FLOAT32 (1), _FLOAT64 (2), _FLOAT16 (3) and _BFLOAT16 (4) are allowed",
+           __LINE__);
     expect(softmax_log_softmax_rows(SOFTMAX_FLOAT32, -1, 3, x_data, y_data.f, &options), SOFTMAX_ERROR_SHAPE,
            "log_softmax: rows is -1; 0 or more is allowed", __LINE__);
     expect(softmax_logsumexp_rows(SOFTMAX_FLOAT32, 1, -3, x_data, y_data.f, &options), SOFTMAX_ERROR_SHAPE,
@@ -222,7 +228,8 @@ static void rows(void)
     expect(softmax_softmax_rows(SOFTMAX_FLOAT32, INT64_MAX / 2, 3, x_data, y_data.f, &options), SOFTMAX_ERROR_SHAPE,
            "softmax: x has shape (4611686018427387903, 3); fewer than 2^63 elements are allowed", __LINE__);
     expect(softmax_softmax_rows(SOFTMAX_FLOAT32, INT64_MAX / 8, 3, x_data, y_data.f, &options), SOFTMAX_ERROR_STRIDE,
-           "softmax: x reaches beyond 64-bit addresses by its strides, shape or byte_offset; it must lie in memory", __LINE__);
+           "softmax: x reaches beyond 64-bit addresses by its strides, shape or byte_offset; it must lie in memory",
+           __LINE__);
 }
 
 /* Structs of other versions, and messages that do not fit. */
@@ -244,21 +251,25 @@ static void sizes(void)
     memset(&later, 0, sizeof later);
     later.known = options;
     later.known.size = sizeof later;
-    CHECK(softmax_softmax(&x.dl, &y.dl, -1, &later.known) == SOFTMAX_OK && message[0] == '\0', "a longer struct of zeros: %s", message);
+    CHECK(softmax_softmax(&x.dl, &y.dl, -1, &later.known) == SOFTMAX_OK && message[0] == '\0',
+          "a longer struct of zeros: %s", message);
     begin();
     later.beyond[5] = 1;
-    CHECK(softmax_softmax(&x.dl, &y.dl, -1, &later.known) == SOFTMAX_ERROR_OPTION && strstr(message, "sets byte"), "a longer struct: %s",
-          message);
+    CHECK(softmax_softmax(&x.dl, &y.dl, -1, &later.known) == SOFTMAX_ERROR_OPTION && strstr(message, "sets byte"),
+          "a longer struct: %s", message);
     begin();
     memset(small, 'z', sizeof small);
     options.message = small;
     options.message_bytes = sizeof small - 1;
     CHECK(softmax_softmax(NULL, &y.dl, -1, &options) == SOFTMAX_ERROR_NULL && strcmp(small, "softmax:") == 0 &&
-              small[sizeof small - 1] == 'z', "a message that is cut: %.10s", small);
+              small[sizeof small - 1] == 'z',
+          "a message that is cut: %.10s", small);
     options.message_bytes = 1;
-    CHECK(softmax_softmax(NULL, &y.dl, -1, &options) == SOFTMAX_ERROR_NULL && small[0] == '\0' && small[1] == 'o', "a message of one byte");
+    CHECK(softmax_softmax(NULL, &y.dl, -1, &options) == SOFTMAX_ERROR_NULL && small[0] == '\0' && small[1] == 'o',
+          "a message of one byte");
     begin();
-    CHECK(softmax_softmax(&x.dl, &y.dl, -1, &options) == SOFTMAX_OK && message[0] == '\0', "success empties the message");
+    CHECK(softmax_softmax(&x.dl, &y.dl, -1, &options) == SOFTMAX_OK && message[0] == '\0',
+          "success empties the message");
     begin();
 }
 

@@ -6,7 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-static const DLDataType types[5] = {{0, 0, 0}, {kDLFloat, 32, 1}, {kDLFloat, 64, 1}, {kDLFloat, 16, 1}, {kDLBfloat, 16, 1}};
+static const DLDataType types[5] = {
+    {0, 0, 0}, {kDLFloat, 32, 1}, {kDLFloat, 64, 1}, {kDLFloat, 16, 1}, {kDLBfloat, 16, 1}};
 
 static void refusals(void)
 {
@@ -34,9 +35,12 @@ static void refusals(void)
     CHECK(softmax_state_logsumexp(states, l, 4) == SOFTMAX_ERROR_STATE && l[0] == 7, "two types");
     CHECK(softmax_state_merge(states, states + 3, 1) == SOFTMAX_ERROR_STATE, "two types");
     CHECK(softmax_state_update(states, tensor_matrix(&tile, data, types[SOFTMAX_FLOAT32], 4, 1), -1, &options) ==
-                  SOFTMAX_ERROR_STATE && strstr(message, "states[3] "), "two types: %s", message);
+                  SOFTMAX_ERROR_STATE &&
+              strstr(message, "states[3] "),
+          "two types: %s", message);
     CHECK(softmax_state_update(NULL, &tile.dl, -1, &options) == SOFTMAX_ERROR_NULL &&
-              strcmp(message, "state_update: states is NULL; 4 states, one a row, are required") == 0, "NULL: %s", message);
+              strcmp(message, "state_update: states is NULL; 4 states, one a row, are required") == 0,
+          "NULL: %s", message);
 }
 
 /* Which tiles go with which states. */
@@ -49,8 +53,10 @@ static void tile_types(void)
             tensor tile;
             bool right = type == state || (state == SOFTMAX_FLOAT32 && type >= SOFTMAX_FLOAT16);
             softmax_state_init(states, 1, (softmax_type)state);
-            softmax_status status = softmax_state_update(states, tensor_matrix(&tile, data, types[type], 1, 2), -1, NULL);
-            CHECK(status == (right ? SOFTMAX_OK : SOFTMAX_ERROR_TYPE), "tile %d, states %d: status %d", type, state, (int)status);
+            softmax_status status =
+                softmax_state_update(states, tensor_matrix(&tile, data, types[type], 1, 2), -1, NULL);
+            CHECK(status == (right ? SOFTMAX_OK : SOFTMAX_ERROR_TYPE), "tile %d, states %d: status %d", type, state,
+                  (int)status);
         }
 }
 
@@ -60,8 +66,15 @@ static void readout(void)
         double maximum;
         uint32_t flags;
         double l;
-    } cases[] = {{-INFINITY, 0, -INFINITY}, {3.5, 0, 3.5}, {3.5, STATE_NAN, NAN}, {3.5, STATE_INFINITE, INFINITY},
-                 {3.5, STATE_NAN | STATE_INFINITE, NAN}, {0x1p-130, 0, 0.0}, {-0x1p-1030, 0, 0.0}, {-0.0, 0, 0.0}, {1e300, 0, 1e300}};
+    } cases[] = {{-INFINITY, 0, -INFINITY},
+                 {3.5, 0, 3.5},
+                 {3.5, STATE_NAN, NAN},
+                 {3.5, STATE_INFINITE, INFINITY},
+                 {3.5, STATE_NAN | STATE_INFINITE, NAN},
+                 {0x1p-130, 0, 0.0},
+                 {-0x1p-1030, 0, 0.0},
+                 {-0.0, 0, 0.0},
+                 {1e300, 0, 1e300}};
     for (int type = 1; type <= 2; type++)
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
             double wide = 7, right = cases[i].l;
@@ -74,10 +87,11 @@ static void readout(void)
             softmax_state_init(&state, 1, (softmax_type)type);
             state.maximum = cases[i].maximum;
             state.flags = cases[i].flags;
-            CHECK(softmax_state_logsumexp(&state, type == SOFTMAX_FLOAT64 ? (void *)&wide : &narrow, 1) == SOFTMAX_OK, "case %zu", i);
+            CHECK(softmax_state_logsumexp(&state, type == SOFTMAX_FLOAT64 ? (void *)&wide : &narrow, 1) == SOFTMAX_OK,
+                  "case %zu", i);
             double got = type == SOFTMAX_FLOAT64 ? wide : narrow;
-            CHECK(isnan(right) ? isnan(got) && !signbit(got) : got == right && (got != 0 || !signbit(got)), "case %zu: %a, not %a", i, got,
-                  right);
+            CHECK(isnan(right) ? isnan(got) && !signbit(got) : got == right && (got != 0 || !signbit(got)),
+                  "case %zu: %a, not %a", i, got, right);
         }
 }
 
