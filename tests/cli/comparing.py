@@ -87,10 +87,14 @@ class Comparing(FormulaTest):
             for mode in ("nan", "zero"):
                 rows = self.rows("--op", op, "--empty-rows", mode, self.save("x.npy", x))
                 self.assertEqual(self.ours(rows)[0], "ok", self.text)
+        naive = self.rows("x.npy")["naive"]
+        self.assertEqual(naive[0], "1 wrong")  # beside +inf it has 0 where NaN is right
         self.assertEqual(self.rows("--empty-rows", "zero", "x.npy")["NumPy"][0], "1 wrong")  # NumPy has NaN there
 
     def test_every_operation(self):
         x = self.numbers(12, 40)
+        x[0] = 0
+        x[0, 0] = 10.68  # log_softmax there is -9e-4
         y, ly = self.run_on(x), self.run_on(x, "--op", "log_softmax")
         self.save("y.npy", y)
         self.save("ly.npy", ly)

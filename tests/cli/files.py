@@ -175,6 +175,23 @@ class Files(CommandTest):
             np.testing.assert_array_equal(self.run_on(x[i, j], *options), whole[i, j])
             np.testing.assert_array_equal(self.run_on(x[i, j], *options, "--op", "logsumexp"), lse[i, j])
 
+    def test_pieces_along_the_queries(self):
+        """A causal matrix is cut along the dimension that the causal rule counts."""
+        x = np.random.default_rng(6).standard_normal((20000, 1000)).astype(np.float32)
+        self.assertGreater(x.nbytes, 64 << 20)
+        whole = self.run_on(x, "--causal", "--causal-offset", -15000)
+        part = self.run_on(x[15400:15500], "--causal", "--causal-offset", 400)
+        np.testing.assert_array_equal(whole[15400:15500], part)
+        self.assertTrue(np.all(part[0, :401] > 0) and np.all(part[0, 401:] == 0))
+
+    def test_pieces_behind_the_axis(self):
+        """A result without the axis is cut along dimensions that have other numbers there."""
+        x = np.random.default_rng(7).standard_normal((8, 100, 25000)).astype(np.float32)
+        self.assertGreater(x.nbytes, 64 << 20)
+        lse = self.run_on(x, "--axis", 0, "--op", "logsumexp")
+        for j in (0, 50, 99):
+            np.testing.assert_array_equal(self.run_on(x[:, j], "--axis", 0, "--op", "logsumexp"), lse[j])
+
     def test_printed(self):
         self.save("x.npy", np.zeros((2, 4), np.float32))
         self.assertEqual(self.succeed("run", "x.npy"), b"[[0.25 0.25 0.25 0.25]\n [0.25 0.25 0.25 0.25]]\n")
