@@ -97,9 +97,12 @@ static void measure(comparison *c, implementation *i)
 static void measure_all(comparison *c)
 {
     double spent[IMPLEMENTATIONS_MOST + 1] = {0};
+    progress progress;
+    progress_begin(&progress, (int64_t)ROUNDS_MOST * (c->count + 1));
     for (int round = 0; round < ROUNDS_MOST; round++) {
         for (int k = 0; k <= c->count; k++) {
             implementation *i = k == c->count ? &c->copy : &c->implementations[k];
+            progress_advance(&progress, 1);
             bool in_process = i->reference || i->isa || i == &c->copy;
             if (!in_process || (round >= 3 && spent[k] > ROUNDS_SECONDS))
                 continue;
@@ -111,6 +114,7 @@ static void measure_all(comparison *c)
             i->rounds -= round == 0; /* the first meets cold caches and fresh pages */
         }
     }
+    progress_end(&progress);
 }
 
 static int by_size(const void *a, const void *b)

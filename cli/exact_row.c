@@ -21,7 +21,10 @@ static real score(const problem *p, const row_view *view, int64_t c)
     real z = row_value(&view->input, c);
     if (options->softcap > 0 && !real_is_nan(z))
         z = options->softcap * real_tanh(z / options->softcap);
-    z = options->scale == 0 && !real_is_nan(z) && !real_is_infinite(z) ? 0 : z * options->scale;
+    if (options->scale != 0)
+        z *= options->scale;
+    else if (!real_is_nan(z) && !real_is_infinite(z)) /* infinities stay: -inf is masked out under any scale */
+        z = 0;
     return view->bias.tensor ? z + row_value(&view->bias, c) : z;
 }
 

@@ -87,6 +87,9 @@ class Comparing(FormulaTest):
             for mode in ("nan", "zero"):
                 rows = self.rows("--op", op, "--empty-rows", mode, self.save("x.npy", x))
                 self.assertEqual(self.ours(rows)[0], "ok", self.text)
+        for op in ("softmax", "log_softmax", "logsumexp"):
+            for scale in ("0", "-1"):
+                self.assertEqual(self.ours(self.rows("--op", op, "--scale", scale, "x.npy"))[0], "ok", self.text)
         naive = self.rows("x.npy")["naive"]
         self.assertEqual(naive[0], "1 wrong")  # beside +inf it has 0 where NaN is right
         self.assertEqual(self.rows("--empty-rows", "zero", "x.npy")["NumPy"][0], "1 wrong")  # NumPy has NaN there
