@@ -45,7 +45,7 @@ extern "C" {
 #define SOFTMAX_VERSION_PATCH 0
 
 /* Tiles and shards of a row that start at multiples of this many columns give the bits of one call. */
-#define SOFTMAX_BLOCK_COLUMNS 512
+#define SOFTMAX_BLOCK_COLUMNS 1024
 #define SOFTMAX_MAX_DIMENSIONS 16
 
 /* The values are part of the ABI. */

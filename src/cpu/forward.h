@@ -1,7 +1,7 @@
 /* softmax, log_softmax and logsumexp of a row, whole or in parts. A template like block.h. */
 
-#define STORED_BLOCKS 128 /* rows up to so many blocks keep their terms between the two halves of the work */
-#define SCRATCH_BLOCKS 16 /* ... where the output cannot hold them itself: on the stack */
+#define STORED_BLOCKS 64 /* rows up to so many blocks keep their terms between the two halves of the work */
+#define SCRATCH_BLOCKS 8 /* ... where the output cannot hold them itself: on the stack */
 
 static void NAME(fill)(const operand *out, char *address, int64_t first, int64_t last, REAL value) {
     REAL buffer[SOFTMAX_BLOCK_COLUMNS];

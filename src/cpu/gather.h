@@ -73,10 +73,9 @@ static void scatter_float(char *address, element type, int64_t stride, int count
     if (stride == 2) {
         int i = 0;
         uint16_t *half = (uint16_t *)(void *)address;
-        const vf least16 = vf_set(0x1.000002p-25f); /* what is below it rounds to a zero, which must be positive */
         for (; i + VF_LANES <= count; i += VF_LANES) {
             if (type == ELEMENT_FLOAT16)
-                vf_store_float16(half + i, vf_unbias(vf_load(from + i), least16, 0));
+                vf_store_float16(half + i, vf_load(from + i));
             else
                 vf_store_bfloat16(half + i, vf_load(from + i));
         }

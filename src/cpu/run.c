@@ -57,16 +57,19 @@ static void run_by_rows(const softmax_job *job, int threads, const loss_divisors
         job->kernels->rows(job, 0, job->rows, divisors, totals);
         return;
     }
+    loss_totals part_totals[MAX_THREADS];
+    int used = 0;
 #pragma omp parallel num_threads(threads)
     {
         fenv_guard guard = guard_begin();
         int parts = omp_get_num_threads(), part = omp_get_thread_num();
-        loss_totals mine = no_totals();
-        job->kernels->rows(job, part_begin(job->rows, parts, part), part_begin(job->rows, parts, part + 1), divisors, &mine);
-#pragma omp critical(softmax_totals)
-        merge_totals(totals, &mine);
+        if (part == 0) used = parts;
+        part_totals[part] = no_totals();
+        job->kernels->rows(job, part_begin(job->rows, parts, part), part_begin(job->rows, parts, part + 1), divisors,
+                           &part_totals[part]);
         guard_end(guard);
     }
+    for (int part = 0; part < used; part++) merge_totals(totals, &part_totals[part]);
 }
 
 static void merge_partial(const softmax_job *job, row_partial *into, const row_partial *from) {
@@ -83,19 +86,19 @@ static row_partial no_partial(void) {
 static void run_by_columns(const softmax_job *job, int threads) {
     int64_t blocks = (job->columns + SOFTMAX_BLOCK_COLUMNS - 1) / SOFTMAX_BLOCK_COLUMNS;
     for (int64_t row = 0; row < job->rows; row++) {
-        row_partial whole = no_partial();
+        row_partial whole = no_partial(), parts_of_row[MAX_THREADS];
 #pragma omp parallel num_threads(threads)
         {
             fenv_guard guard = guard_begin();
             int parts = omp_get_num_threads(), part = omp_get_thread_num();
             int64_t first = part_begin(blocks, parts, part) * SOFTMAX_BLOCK_COLUMNS;
             int64_t last = part_begin(blocks, parts, part + 1) * SOFTMAX_BLOCK_COLUMNS;
-            row_partial mine = no_partial();
             if (last > job->columns) last = job->columns;
-            job->kernels->reduce(job, row, first, last, &mine);
-#pragma omp critical(softmax_partial)
-            merge_partial(job, &whole, &mine);
+            parts_of_row[part] = no_partial();
+            job->kernels->reduce(job, row, first, last, &parts_of_row[part]);
 #pragma omp barrier
+#pragma omp single
+            for (int i = 0; i < parts; i++) merge_partial(job, &whole, &parts_of_row[i]);
             if (job->op != OPERATION_LOGSUMEXP)
                 job->kernels->finish(job, row, first, last, &whole);
             else if (part == 0)

@@ -5,8 +5,7 @@
 /* Included after a vector_*.h. `low` is the scores' low part (zero vector where there is none). */
 static inline vf term_vector_float(vf z, vf low, vf magic, int short_arithmetic, vi *high_digits, vi *low_digits) {
     vf t = vf_fma(z, vf_set(TERM32_LOG2E), magic), k = vf_sub(t, magic);
-    vf r = vf_fma(k, vf_set(-TERM32_LN2_HI), z), s = vf_power(t), p, v, a, high, rest;
-    low = vf_fma(k, vf_set(TERM32_LN2_MINUS), low);
+    vf r = vf_fma(k, vf_set(-TERM32_LN2_HI), z), p, v, a, b;
     if (short_arithmetic) {
         r = vf_add(r, low);
         p = vf_fma(vf_set(TERM16_C5), r, vf_set(TERM16_C4));
@@ -14,12 +13,13 @@ static inline vf term_vector_float(vf z, vf low, vf magic, int short_arithmetic,
         p = vf_fma(p, r, vf_set(TERM16_C2));
         p = vf_fma(p, r, vf_set(TERM16_C1));
         p = vf_fma(p, r, vf_set(1.0f));
-        v = vf_mul(p, s);
+        v = vf_move_exponent(p, t);
         a = vf_add(v, vf_set(TERM32_HIGH));
-        high = vf_sub(a, vf_set(TERM32_HIGH));
-        rest = vf_sub(v, high);
+        b = vf_sub(v, vf_sub(a, vf_set(TERM32_BOTH)));
     } else {
-        vf rr = vf_add(r, low), q;
+        vf s = vf_power(t), q, rr;
+        low = vf_fma(k, vf_set(TERM32_LN2_MINUS), low);
+        rr = vf_add(r, low);
         p = vf_fma(vf_set(TERM32_C5), rr, vf_set(TERM32_C4));
         p = vf_fma(p, rr, vf_set(TERM32_C3));
         p = vf_fma(p, rr, vf_set(TERM32_C2));
@@ -27,17 +27,16 @@ static inline vf term_vector_float(vf z, vf low, vf magic, int short_arithmetic,
         q = vf_add(vf_fma(p, vf_mul(rr, rr), low), r);
         v = vf_fma(q, s, s);
         a = vf_add(v, vf_set(TERM32_HIGH));
-        high = vf_sub(a, vf_set(TERM32_HIGH));
-        rest = vf_fma(q, s, vf_sub(s, high));
+        b = vf_fma(q, s, vf_sub(s, vf_sub(a, vf_set(TERM32_BOTH))));
     }
     *high_digits = vi_add_bits(*high_digits, a);
-    *low_digits = vi_add_bits(*low_digits, vf_add(rest, vf_set(TERM32_LOW)));
+    *low_digits = vi_add_bits(*low_digits, b);
     return v;
 }
 
 static inline vd term_vector_double(vd z, vd low, vd magic, int short_arithmetic, vl *high_digits, vl *low_digits) {
     vd t = vd_fma(z, vd_set(SOFTMAX_LOG2E), magic), k = vd_sub(t, magic);
-    vd r = vd_fma(k, vd_set(-SOFTMAX_LN2_HI), z), s = vd_power(t), p, q, v, a, high, rr;
+    vd r = vd_fma(k, vd_set(-SOFTMAX_LN2_HI), z), s = vd_power(t), p, q, v, a, rr;
     (void)short_arithmetic;
     low = vd_fma(k, vd_set(-SOFTMAX_LN2_LO), low);
     rr = vd_add(r, low);
@@ -54,9 +53,8 @@ static inline vd term_vector_double(vd z, vd low, vd magic, int short_arithmetic
     q = vd_add(vd_fma(p, vd_mul(rr, rr), low), r);
     v = vd_fma(q, s, s);
     a = vd_add(v, vd_set(TERM64_HIGH));
-    high = vd_sub(a, vd_set(TERM64_HIGH));
     *high_digits = vl_add_bits(*high_digits, a);
-    *low_digits = vl_add_bits(*low_digits, vd_add(vd_fma(q, s, vd_sub(s, high)), vd_set(TERM64_LOW)));
+    *low_digits = vl_add_bits(*low_digits, vd_fma(q, s, vd_sub(s, vd_sub(a, vd_set(TERM64_BOTH)))));
     return v;
 }
 

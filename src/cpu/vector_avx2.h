@@ -37,6 +37,9 @@ static inline vf vf_abs(vf a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a
 static inline vf vf_power(vf t) {
     return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_slli_epi32(_mm256_castps_si256(t), 23), _mm256_set1_epi32(127 << 23)));
 }
+static inline vf vf_move_exponent(vf p, vf t) {
+    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), _mm256_slli_epi32(_mm256_castps_si256(t), 23)));
+}
 static inline vf vf_unbias(vf y, vf threshold, int exponent) {
     __m256 keep = _mm256_cmp_ps(vf_abs(y), threshold, _CMP_GE_OQ);
     __m256i bits = _mm256_sub_epi32(_mm256_castps_si256(y), _mm256_set1_epi32((int)((unsigned)exponent << 23)));
@@ -75,6 +78,7 @@ static inline void vf_store_float16(uint16_t *p, vf a) {
     __m128i half = _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(a, a, _CMP_UNORD_Q));
     __m128i nan16 = _mm_packs_epi32(_mm256_castsi256_si128(nan), _mm256_extracti128_si256(nan, 1));
+    half = _mm_andnot_si128(_mm_cmpeq_epi16(half, _mm_set1_epi16((short)0x8000)), half); /* zeros are positive */
     _mm_storeu_si128((__m128i *)p, _mm_blendv_epi8(half, _mm_set1_epi16(0x7e00), nan16));
 }
 

@@ -34,6 +34,9 @@ static inline vf vf_abs(vf a) { return _mm512_abs_ps(a); }
 static inline vf vf_power(vf t) {
     return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_slli_epi32(_mm512_castps_si512(t), 23), _mm512_set1_epi32(127 << 23)));
 }
+static inline vf vf_move_exponent(vf p, vf t) {
+    return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(p), _mm512_slli_epi32(_mm512_castps_si512(t), 23)));
+}
 static inline vf vf_unbias(vf y, vf threshold, int exponent) {
     __mmask16 keep = _mm512_cmp_ps_mask(_mm512_abs_ps(y), threshold, _CMP_GE_OQ);
     return _mm512_castsi512_ps(_mm512_maskz_sub_epi32(keep, _mm512_castps_si512(y), _mm512_set1_epi32((int)((unsigned)exponent << 23))));
@@ -62,6 +65,8 @@ static inline void vf_store_bfloat16(uint16_t *p, vf a) {
 static inline void vf_store_float16(uint16_t *p, vf a) {
     __m256i half = _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     __mmask16 nan = _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q);
+    __mmask16 minus_zero = _mm256_cmpeq_epi16_mask(half, _mm256_set1_epi16((short)0x8000));
+    half = _mm256_mask_mov_epi16(half, minus_zero, _mm256_setzero_si256());
     _mm256_storeu_si256((__m256i *)p, _mm256_mask_mov_epi16(half, nan, _mm256_set1_epi16(0x7e00)));
 }
 

@@ -39,6 +39,9 @@ static inline vf vf_abs(vf a) { return vabsq_f32(a); }
 static inline vf vf_power(vf t) {
     return vreinterpretq_f32_u32(vaddq_u32(vshlq_n_u32(vreinterpretq_u32_f32(t), 23), vdupq_n_u32(127u << 23)));
 }
+static inline vf vf_move_exponent(vf p, vf t) {
+    return vreinterpretq_f32_u32(vaddq_u32(vreinterpretq_u32_f32(p), vshlq_n_u32(vreinterpretq_u32_f32(t), 23)));
+}
 static inline vf vf_unbias(vf y, vf threshold, int exponent) {
     uint32x4_t bits = vsubq_u32(vreinterpretq_u32_f32(y), vdupq_n_u32((uint32_t)exponent << 23));
     return vreinterpretq_f32_u32(vandq_u32(vcgeq_f32(vabsq_f32(y), threshold), bits));
@@ -64,6 +67,7 @@ static inline void vf_store_bfloat16(uint16_t *p, vf a) {
 }
 static inline void vf_store_float16(uint16_t *p, vf a) {
     uint16x4_t half = vreinterpret_u16_f16(vcvt_f16_f32(a));
+    half = vbic_u16(half, vceq_u16(half, vdup_n_u16(0x8000))); /* zeros are positive */
     vst1_u16(p, vbsl_u16(vmovn_u32(vceqq_f32(a, a)), half, vdup_n_u16(0x7e00)));
 }
 

@@ -33,6 +33,11 @@ static inline vf vf_min(vf a, vf b) { LANES_F a.lane[i] = a.lane[i] < b.lane[i] 
 static inline vf vf_abs(vf a) { LANES_F a.lane[i] = fabsf(a.lane[i]); return a; }
 /* 2^j from the low bits of t = TERM32_MAGIC + j */
 static inline vf vf_power(vf t) { LANES_F t.lane[i] = bits_float((float_bits(t.lane[i]) << 23) + (127u << 23)); return t; }
+/* p 2^j, j as for vf_power, where nothing overflows or gets subnormal */
+static inline vf vf_move_exponent(vf p, vf t) {
+    LANES_F p.lane[i] = bits_float(float_bits(p.lane[i]) + (float_bits(t.lane[i]) << 23));
+    return p;
+}
 /* y 2^-exponent where |y| >= threshold, else +0 */
 static inline vf vf_unbias(vf y, vf threshold, int exponent) {
     LANES_F y.lane[i] = fabsf(y.lane[i]) >= threshold.lane[i] ? bits_float(float_bits(y.lane[i]) - ((uint32_t)exponent << 23)) : 0.0f;
@@ -49,7 +54,7 @@ static inline int vm_any(vm m) { return m; }
 static inline vf vf_load_bfloat16(const uint16_t *p) { vf r; LANES_F r.lane[i] = widen_bfloat16(p[i]); return r; }
 static inline vf vf_load_float16(const uint16_t *p) { vf r; LANES_F r.lane[i] = widen_float16(p[i]); return r; }
 static inline void vf_store_bfloat16(uint16_t *p, vf a) { LANES_F p[i] = round_to_bfloat16(a.lane[i]); }
-static inline void vf_store_float16(uint16_t *p, vf a) { LANES_F p[i] = round_to_float16(a.lane[i]); }
+static inline void vf_store_float16(uint16_t *p, vf a) { LANES_F { uint16_t h = round_to_float16(a.lane[i]); p[i] = h == 0x8000 ? 0 : h; } }
 
 static inline vd vd_set(double x) { vd r; LANES_D r.lane[i] = x; return r; }
 static inline vd vd_load(const double *p) { vd r; LANES_D r.lane[i] = p[i]; return r; }

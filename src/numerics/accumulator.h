@@ -35,21 +35,30 @@ SOFTMAX_FN void accumulator_raise(accumulator *a, int64_t top) {
     a->top = top;
 }
 
-/* The 32 bits of magnitude 2^exponent that fall into limb `index` of the absolute grid. */
-SOFTMAX_FN int64_t accumulator_piece(uint64_t magnitude, int64_t exponent, int64_t index) {
-    int64_t shift = exponent - 32 * index;
-    if (shift >= 32 || shift <= -64) return 0;
-    return (int64_t)((shift >= 0 ? magnitude << shift : magnitude >> -shift) & 0xffffffffu);
+/* magnitude 2^exponent cut into the 32-bit words of the limbs of a window: word[i] belongs to limb i. What lies below is dropped. */
+SOFTMAX_FN void accumulator_words(uint64_t magnitude, int64_t exponent, int64_t top, uint32_t word[ACCUMULATOR_LIMBS]) {
+    int64_t offset = exponent - 32 * (top - (ACCUMULATOR_LIMBS - 1)); /* of its unit above the window's bottom */
+    uint32_t low, middle, high;
+    int first, shift;
+    if (offset < 0) {
+        magnitude = offset > -64 ? magnitude >> -offset : 0;
+        offset = 0;
+    }
+    first = ACCUMULATOR_LIMBS - 1 - (int)(offset >> 5); /* the limb of its lowest word */
+    shift = (int)(offset & 31);
+    low = (uint32_t)(magnitude << shift);
+    middle = (uint32_t)((magnitude << shift) >> 32);
+    high = (uint32_t)(magnitude >> 32 >> (31 - shift) >> 1); /* the bits that shift pushes out of 64 */
+    for (int i = 0; i < ACCUMULATOR_LIMBS; i++) word[i] = i == first ? low : i == first - 1 ? middle : i == first - 2 ? high : 0;
 }
 
 SOFTMAX_FN void accumulator_add(accumulator *a, int64_t value, int64_t exponent) {
     uint64_t magnitude = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+    uint32_t word[ACCUMULATOR_LIMBS];
     int i;
     accumulator_raise(a, accumulator_top(exponent));
-    for (i = 0; i < ACCUMULATOR_LIMBS; i++) {
-        int64_t piece = accumulator_piece(magnitude, exponent, a->top - i);
-        a->limb[i] += value < 0 ? -piece : piece;
-    }
+    accumulator_words(magnitude, exponent, a->top, word);
+    for (i = 0; i < ACCUMULATOR_LIMBS; i++) a->limb[i] += value < 0 ? -(int64_t)word[i] : (int64_t)word[i];
 }
 
 /* A finite double, exactly (but for what lies below the window). */
@@ -72,18 +81,36 @@ SOFTMAX_FN void accumulator_merge(accumulator *a, const accumulator *b) {
     }
 }
 
-/* The sum times 2^-reference, as a pair of about 100 bits. */
-SOFTMAX_FN pair accumulator_read(const accumulator *a, int64_t reference) {
-    pair sum = {0.0, 0.0};
-    int64_t word[ACCUMULATOR_LIMBS], carry = 0, exponent;
-    int i;
-    if (a->top == ACCUMULATOR_EMPTY) return sum;
-    for (i = ACCUMULATOR_LIMBS - 1; i > 0; i--) {
+/* Carries resolved: words of 32 bits, the first signed and with all that is above. */
+SOFTMAX_FN void accumulator_carry(const accumulator *a, int64_t word[ACCUMULATOR_LIMBS]) {
+    int64_t carry = 0;
+    for (int i = ACCUMULATOR_LIMBS - 1; i > 0; i--) {
         int64_t limb = a->limb[i] + carry;
         word[i] = limb & 0xffffffff;
         carry = limb >> 32;
     }
     word[0] = a->limb[0] + carry;
+}
+
+#define ACCUMULATOR_FIRST_LIMBS 3
+
+/* The sum times 2^-reference from its first limbs as they are: at least 64 bits below the largest term, enough for results of 24 bits.
+ * For a sum of no negative terms. */
+SOFTMAX_FN double accumulator_read_first(const accumulator *a, int64_t reference) {
+    double sum;
+    if (a->top == ACCUMULATOR_EMPTY) return 0.0;
+    sum = (double)a->limb[0];
+    for (int i = 1; i < ACCUMULATOR_FIRST_LIMBS; i++) sum = fma(sum, 0x1p32, (double)a->limb[i]);
+    return scale_by_power(sum, 32 * (a->top - (ACCUMULATOR_FIRST_LIMBS - 1)) - reference);
+}
+
+/* The sum times 2^-reference, as a pair of about 100 bits. */
+SOFTMAX_FN pair accumulator_read(const accumulator *a, int64_t reference) {
+    pair sum = {0.0, 0.0};
+    int64_t word[ACCUMULATOR_LIMBS], exponent;
+    int i;
+    if (a->top == ACCUMULATOR_EMPTY) return sum;
+    accumulator_carry(a, word);
     exponent = 32 * (a->top - (ACCUMULATOR_LIMBS - 1)) - reference; /* of the last limb's unit */
     for (i = 0; i < ACCUMULATOR_LIMBS; i++) {
         pair s = two_sum(sum.hi, (double)word[i] * bits_double((uint64_t)(1023 + 32 * (ACCUMULATOR_LIMBS - 1 - i)) << 52));

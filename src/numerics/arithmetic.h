@@ -61,6 +61,7 @@ SOFTMAX_FN double bits_double(uint64_t bits) {
 /* x 2^exponent. Exact while the result is normal; results below 2^-1022 may be 0. */
 SOFTMAX_FN double scale_by_power(double x, int64_t exponent) {
     const double up = 0x1p1000, down = 0x1p-1000;
+    if (exponent >= -1000 && exponent <= 1000) return x * bits_double((uint64_t)(1023 + exponent) << 52);
     if (exponent > 3300) exponent = 3300;
     if (exponent < -3300) exponent = -3300;
     while (exponent > 1000) {

@@ -101,7 +101,12 @@ SOFTMAX_FN row_total row_state_total(const row_state *s, arithmetic kind) {
     power e = exp_of_maximum(s->maximum, s->maximum_low, kind);
     t.k = e.k;
     t.e_max = e.f;
-    t.rest = accumulator_read(&s->rest, e.k);
+    if (kind == ARITHMETIC_64) {
+        t.rest = accumulator_read(&s->rest, e.k);
+    } else {
+        t.rest.hi = accumulator_read_first(&s->rest, e.k);
+        t.rest.lo = 0.0;
+    }
     return t;
 }
 
@@ -109,7 +114,10 @@ SOFTMAX_FN row_total row_state_total(const row_state *s, arithmetic kind) {
 SOFTMAX_FN pair row_total_inverse(const row_total *t, arithmetic kind) {
     pair one = {1.0, 0.0}, inverse;
     if (kind == ARITHMETIC_64) return pair_divide(one, pair_add(t->e_max, t->rest));
-    inverse.hi = 1.0 / (t->e_max.hi + t->rest.hi);
+    if (kind == ARITHMETIC_16)
+        inverse.hi = (double)(1.0f / (float)(t->e_max.hi + t->rest.hi));
+    else
+        inverse.hi = 1.0 / (t->e_max.hi + t->rest.hi);
     inverse.lo = 0.0;
     return inverse;
 }

@@ -29,6 +29,7 @@
 #define TERM16_C5 0x1.0f5fbe0000000p-7f
 #define TERM32_HIGH 192.0f          /* adding it rounds to a multiple of 2^-16 = 2^(BIAS - 20) */
 #define TERM32_LOW 0x1.8p-14f       /* ... of 2^-37 = 2^(BIAS - 41) */
+#define TERM32_BOTH (192.0f + 0x1.8p-14f) /* their sum, exact: a - BOTH is the high digit minus LOW */
 #define TERM32_HIGH_UNIT 20
 #define TERM32_LOW_UNIT 41
 #define TERM32_LIMIT 0x1p21f        /* blocks with |maximum| below it take the fast reduction */
@@ -47,9 +48,9 @@ SOFTMAX_FN float term32_exponent(float z) { return fmaf(z, TERM32_LOG2E, TERM32_
 /* The score at which terms are cut off, given kb. */
 SOFTMAX_FN float term32_floor(float kb) { return (kb + TERM32_FLOOR) * 0x1.62e430p-1f; }
 
-/* From z = k ln2 + r + lo and s = 2^(k - kb + BIAS). exact16: the shorter arithmetic of 16-bit results. */
+/* From z = k ln2 + r + lo and s = 2^(k - kb + BIAS). */
 SOFTMAX_FN term32 term32_from_reduced(float r, float lo, float s) {
-    float rr = r + lo, square = rr * rr, p, q, a, high, rest, b;
+    float rr = r + lo, square = rr * rr, p, q, a, b;
     term32 t;
     p = fmaf(TERM32_C5, rr, TERM32_C4);
     p = fmaf(p, rr, TERM32_C3);
@@ -58,26 +59,24 @@ SOFTMAX_FN term32 term32_from_reduced(float r, float lo, float s) {
     q = fmaf(p, square, lo) + r;
     t.v = fmaf(q, s, s);
     a = t.v + TERM32_HIGH;
-    high = a - TERM32_HIGH;
-    rest = fmaf(q, s, s - high);
-    b = rest + TERM32_LOW;
+    b = fmaf(q, s, s - (a - TERM32_BOTH)); /* what the high digit left, of s + q s, onto the low grid */
     t.high = float_bits(a) - float_bits(TERM32_HIGH);
     t.low = float_bits(b) - float_bits(TERM32_LOW);
     return t;
 }
 
+/* The shorter arithmetic of 16-bit results. */
 SOFTMAX_FN term32 term16_from_reduced(float r, float s) {
-    float p, a, high, b;
+    float p, a, b;
     term32 t;
     p = fmaf(TERM16_C5, r, TERM16_C4);
     p = fmaf(p, r, TERM16_C3);
     p = fmaf(p, r, TERM16_C2);
     p = fmaf(p, r, TERM16_C1);
     p = fmaf(p, r, 1.0f);
-    t.v = p * s;
+    t.v = p * s; /* a move of the exponent */
     a = t.v + TERM32_HIGH;
-    high = a - TERM32_HIGH;
-    b = (t.v - high) + TERM32_LOW;
+    b = t.v - (a - TERM32_BOTH);
     t.high = float_bits(a) - float_bits(TERM32_HIGH);
     t.low = float_bits(b) - float_bits(TERM32_LOW);
     return t;
@@ -88,7 +87,8 @@ SOFTMAX_FN term32 term32_fast(float z, float z_lo, float magic, int short_arithm
     float t = fmaf(z, TERM32_LOG2E, magic), k = t - magic;
     float r = fmaf(k, -TERM32_LN2_HI, z);
     float s = bits_float((float_bits(t) << 23) + (127u << 23)); /* the low bits of t are k - kb + BIAS */
-    if (short_arithmetic) return term16_from_reduced(fmaf(k, TERM32_LN2_MINUS, r) + z_lo, s);
+    /* ln2's low part is left out: e^z (1 + 2.8e-9 z), which is common to all terms but for 2.8e-9 of their distance */
+    if (short_arithmetic) return term16_from_reduced(r + z_lo, s);
     return term32_from_reduced(r, fmaf(k, TERM32_LN2_MINUS, z_lo), s);
 }
 
@@ -112,6 +112,7 @@ SOFTMAX_FN term32 term32_far(float z, float z_lo, int64_t kb, int short_arithmet
 /* ---- float64: scores are double, or the sum of two doubles -------------------------------------------------------- */
 #define TERM64_HIGH 0x1.8p12        /* rounds to a multiple of 2^-40 = 2^(BIAS - 44) */
 #define TERM64_LOW 0x1.8p-32        /* ... of 2^-84 = 2^(BIAS - 88) */
+#define TERM64_BOTH (0x1.8p12 + 0x1.8p-32)
 #define TERM64_HIGH_UNIT 44
 #define TERM64_LOW_UNIT 88
 #define TERM64_SPREAD 700.0
@@ -128,14 +129,12 @@ SOFTMAX_FN double term64_exponent(double z) { return fma(z, SOFTMAX_LOG2E, SOFTM
 SOFTMAX_FN double term64_floor(double kb) { return (kb + TERM64_FLOOR) * SOFTMAX_LN2_HI; }
 
 SOFTMAX_FN term64 term64_from_reduced(double r, double lo, double s) {
-    double rr = r + lo, square = rr * rr, q, a, high, rest, b;
+    double rr = r + lo, square = rr * rr, q, a, b;
     term64 t;
     q = fma(fma(exp_head(rr), rr, 0.5), square, lo) + r;
     t.v = fma(q, s, s);
     a = t.v + TERM64_HIGH;
-    high = a - TERM64_HIGH;
-    rest = fma(q, s, s - high);
-    b = rest + TERM64_LOW;
+    b = fma(q, s, s - (a - TERM64_BOTH));
     t.high = double_bits(a) - double_bits(TERM64_HIGH);
     t.low = double_bits(b) - double_bits(TERM64_LOW);
     return t;
