@@ -54,7 +54,7 @@ def fit(name, function, weight, basis, radius, bits, fixed=()):
 half_ln2 = log(2) / 2
 tail = lambda r: (expm1(r) - r) / r**2 if r else mpf(1) / 2
 rel = lambda r: r**2 * exp(-r)  # what an error of the tail is of e^r
-fit("float32 tail (e^r-1-r)/r^2", tail, rel, [0, 1, 2, 3, 4], half_ln2 * mpf("1.08"), 24, [(0, mpf(1) / 2)])
+fit("float32 tail (e^r-1-r)/r^2", tail, rel, [0, 1, 2, 3, 4], half_ln2 * mpf("1.06"), 24, [(0, mpf(1) / 2)])
 fit("float64 tail (e^r-1-r)/r^2, degree 10", tail, rel, list(range(11)), half_ln2 * mpf("1.001"), 53, [(0, mpf(1) / 2)])
 one = lambda r: exp(-r)
 for degree in (4, 5):

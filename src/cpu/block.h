@@ -154,27 +154,44 @@ static void NAME(block_sum)(const REAL *z, const REAL *low, int count, arithmeti
     NAME(add_digits)(&block->rest, high - top.high, low_sum - top.low, block->kb);
 }
 
-/* y = v factor 2^-OUT_BIAS, factor = hi + lo, and +0 where |y| < threshold 2^-OUT_BIAS. In place or not. */
-static void NAME(scale)(const REAL *v, int count, REAL hi, REAL lo, REAL threshold, REAL *y) {
-    VECTOR h = V(set)(hi), l = V(set)(lo), limit = V(set)(threshold);
-    for (int i = 0; i < count; i += LANES) {
-        if (i + LANES <= count) {
-            VECTOR a = V(load)(v + i);
-            V(store)(y + i, V(unbias)(V(fma)(a, h, V(mul)(a, l)), limit, OUT_BIAS));
-        } else {
-            VECTOR a = V(load_part)(v + i, count - i, 0);
-            V(store_part)(y + i, count - i, V(unbias)(V(fma)(a, h, V(mul)(a, l)), limit, OUT_BIAS));
+/* y = v factor 2^-OUT_BIAS, factor = hi + lo, no further from 0 than `most` 2^-OUT_BIAS, and +0 where |y| < threshold 2^-OUT_BIAS.
+ * most, the row's largest result from double arithmetic, keeps what v was rounded up by from lifting a result beyond 1, or beyond a power
+ * of two that the exact one stays below. In place or not. */
+typedef struct NAME(factor) {
+    REAL hi;
+    REAL lo;
+    REAL threshold;
+    REAL most;
+} NAME(factor);
+
+static void NAME(scale)(const REAL *v, int count, const NAME(factor) *f, REAL *y) {
+    VECTOR h = V(set)(f->hi), l = V(set)(f->lo), limit = V(set)(f->threshold), most = V(set)(f->most);
+    if (f->hi < 0) {
+        for (int i = 0; i < count; i++) {
+            REAL b = FMA(v[i], f->hi, v[i] * f->lo);
+            b = b > f->most ? b : f->most;
+            y[i] = -b >= f->threshold ? NAME(unbiased)(b) : 0;
         }
+        return;
+    }
+    for (int i = 0; i < count; i += LANES) {
+        int whole = i + LANES <= count;
+        VECTOR a = whole ? V(load)(v + i) : V(load_part)(v + i, count - i, 0);
+        a = V(unbias)(V(min)(V(fma)(a, h, V(mul)(a, l)), most), limit, OUT_BIAS);
+        if (whole)
+            V(store)(y + i, a);
+        else
+            V(store_part)(y + i, count - i, a);
     }
 }
 
 /* The same for a block that lies far below its row's maximum, where only its own maximum, far above kb, may be more than 0:
- * v is brought down by 2^FAR_SHIFT first, which hi, lo make up for. */
-static void NAME(scale_far)(const REAL *v, int count, REAL hi, REAL lo, REAL threshold, REAL *y) {
+ * v is brought down by 2^FAR_SHIFT first, which hi and lo make up for. */
+static void NAME(scale_far)(const REAL *v, int count, const NAME(factor) *f, REAL *y) {
     const REAL down = NAME(two_to)(-FAR_SHIFT), least = NAME(two_to)(8);
     for (int i = 0; i < count; i++) {
-        REAL a = (v[i] > least ? v[i] : least) * down, b = FMA(a, hi, a * lo);
-        y[i] = b >= threshold || -b >= threshold ? NAME(unbiased)(b) : 0;
+        REAL a = (v[i] > least ? v[i] : least) * down, b = FMA(a, f->hi, a * f->lo);
+        y[i] = b >= f->threshold || -b >= f->threshold ? NAME(unbiased)(b) : 0;
     }
 }
 

@@ -114,6 +114,7 @@ static void NAME(plain_gradient)(const NAME(loss_row) *row) {
     int direct = job->out.type == REAL_ELEMENT && is_contiguous(&job->out);
     double target = NAME(target_gradient)(row, z, distance);
     r.factor = pair_multiply(r.factor, factor);
+    r.most = pair_multiply(r.most, factor);
     if (size > 1.0) r.threshold = (REAL)(size * (double)SMALLEST_NORMAL);
     for (int64_t c = 0; c < job->columns; c += SOFTMAX_BLOCK_COLUMNS) {
         NAME(block) block;

@@ -47,6 +47,7 @@ typedef struct NAME(row_result) {
     double maximum_low;
     int64_t k;
     pair factor; /* 2^k / sum, times the gradient's factor */
+    pair most;   /* factor times the maximum's term: the largest result */
     REAL threshold;
     pair log; /* log(sum) - maximum */
 } NAME(row_result);
@@ -72,6 +73,7 @@ static NAME(row_result) NAME(result_of_state)(const row_state *s, arithmetic kin
         r.log = row_total_log(&total, kind);
     else
         r.factor = row_total_inverse(&total, kind);
+    r.most = pair_multiply(total.e_max, r.factor);
     return r;
 }
 
@@ -80,7 +82,7 @@ static void NAME(block_results)(const NAME(row_result) *r, arithmetic kind, cons
     int64_t exponent = kb - SOFTMAX_BIAS - r->k + OUT_BIAS;
     int is_far = kb - r->k < FAR_BLOCK;
     pair g;
-    REAL hi, lo;
+    NAME(factor) f;
     int equal = maximum == r->maximum && maximum_low == r->maximum_low;
     int nothing = maximum == -(double)INFINITY || (!equal && (score_is_huge(maximum) || score_is_huge(r->maximum)));
     if (nothing || exponent < LEAST_EXPONENT) {
@@ -90,12 +92,14 @@ static void NAME(block_results)(const NAME(row_result) *r, arithmetic kind, cons
     if (is_far) exponent += FAR_SHIFT;
     g.hi = scale_by_power(r->factor.hi, exponent);
     g.lo = scale_by_power(r->factor.lo, exponent);
-    hi = (REAL)g.hi;
-    lo = kind == ARITHMETIC_16 ? 0 : (REAL)((g.hi - (double)hi) + g.lo);
+    f.hi = (REAL)g.hi;
+    f.lo = kind == ARITHMETIC_16 ? 0 : (REAL)((g.hi - (double)f.hi) + g.lo);
+    f.threshold = r->threshold * NAME(two_to)(OUT_BIAS);
+    f.most = (REAL)(r->most.hi * (double)NAME(two_to)(OUT_BIAS));
     if (is_far)
-        NAME(scale_far)(v, count, hi, lo, r->threshold * NAME(two_to)(OUT_BIAS), y);
+        NAME(scale_far)(v, count, &f, y);
     else
-        NAME(scale)(v, count, hi, lo, r->threshold * NAME(two_to)(OUT_BIAS), y);
+        NAME(scale)(v, count, &f, y);
 }
 
 /* The results of columns [first, last), whose terms are computed anew. */

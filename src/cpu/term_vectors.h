@@ -17,17 +17,18 @@ static inline vf term_vector_float(vf z, vf low, vf magic, int short_arithmetic,
         a = vf_add(v, vf_set(TERM32_HIGH));
         b = vf_sub(v, vf_sub(a, vf_set(TERM32_BOTH)));
     } else {
-        vf s = vf_power(t), q, rr;
+        vf s = vf_power(t), q, rr, w;
         low = vf_fma(k, vf_set(TERM32_LN2_MINUS), low);
         rr = vf_add(r, low);
         p = vf_fma(vf_set(TERM32_C5), rr, vf_set(TERM32_C4));
         p = vf_fma(p, rr, vf_set(TERM32_C3));
         p = vf_fma(p, rr, vf_set(TERM32_C2));
         p = vf_fma(p, rr, vf_set(0.5f));
-        q = vf_add(vf_fma(p, vf_mul(rr, rr), low), r);
+        w = vf_fma(p, vf_mul(rr, rr), low);
+        q = vf_add(w, r);
         v = vf_fma(q, s, s);
         a = vf_add(v, vf_set(TERM32_HIGH));
-        b = vf_fma(q, s, vf_sub(s, vf_sub(a, vf_set(TERM32_BOTH))));
+        b = vf_fma(w, s, vf_fma(r, s, vf_sub(s, vf_sub(a, vf_set(TERM32_BOTH)))));
     }
     *high_digits = vi_add_bits(*high_digits, a);
     *low_digits = vi_add_bits(*low_digits, b);
@@ -36,7 +37,7 @@ static inline vf term_vector_float(vf z, vf low, vf magic, int short_arithmetic,
 
 static inline vd term_vector_double(vd z, vd low, vd magic, int short_arithmetic, vl *high_digits, vl *low_digits) {
     vd t = vd_fma(z, vd_set(SOFTMAX_LOG2E), magic), k = vd_sub(t, magic);
-    vd r = vd_fma(k, vd_set(-SOFTMAX_LN2_HI), z), s = vd_power(t), p, q, v, a, rr;
+    vd r = vd_fma(k, vd_set(-SOFTMAX_LN2_HI), z), s = vd_power(t), p, q, v, a, rr, w;
     (void)short_arithmetic;
     low = vd_fma(k, vd_set(-SOFTMAX_LN2_LO), low);
     rr = vd_add(r, low);
@@ -50,11 +51,12 @@ static inline vd term_vector_double(vd z, vd low, vd magic, int short_arithmetic
     p = vd_fma(p, rr, vd_set(EXP_C4));
     p = vd_fma(p, rr, vd_set(EXP_C3));
     p = vd_fma(p, rr, vd_set(0.5));
-    q = vd_add(vd_fma(p, vd_mul(rr, rr), low), r);
+    w = vd_fma(p, vd_mul(rr, rr), low);
+    q = vd_add(w, r);
     v = vd_fma(q, s, s);
     a = vd_add(v, vd_set(TERM64_HIGH));
     *high_digits = vl_add_bits(*high_digits, a);
-    *low_digits = vl_add_bits(*low_digits, vd_fma(q, s, vd_sub(s, vd_sub(a, vd_set(TERM64_BOTH)))));
+    *low_digits = vl_add_bits(*low_digits, vd_fma(w, s, vd_fma(r, s, vd_sub(s, vd_sub(a, vd_set(TERM64_BOTH))))));
     return v;
 }
 

@@ -4,7 +4,7 @@
  * A block of columns (SOFTMAX_BLOCK_COLUMNS) has its own exponent kb. A term yields
  *   value    v = e^z 2^(SOFTMAX_BIAS - kb), rounded once
  *   digits   e^z 2^-kb as an integer number of 2^-20 (high) and the signed rest as one of 2^-41 (low; float64: 2^-44 and 2^-88),
- *            taken from q before v was rounded. Their sums over a block are integers: exact in any order.
+ *            taken before v was rounded. Their sums over a block are integers: exact in any order.
  * The scalar forms here define the bits; src/cpu and src/cuda repeat them in vectors. */
 #ifndef SOFTMAX_NUMERICS_TERMS_H
 #define SOFTMAX_NUMERICS_TERMS_H
@@ -18,10 +18,10 @@
 #define TERM32_MAGIC 0x1.8p23f
 #define TERM32_LN2_HI 0x1.62e430p-1f  /* 21 bits: r = z - k hi is exact */
 #define TERM32_LN2_MINUS 0x1.05c610p-29f /* hi - ln2 */
-#define TERM32_C2 0x1.5554660000000p-3f /* coefficients of (e^r - 1 - r) / r^2 beyond 1/2: error 6.3e-9 of e^r, tools/minimax.py */
-#define TERM32_C3 0x1.5556fc0000000p-5f
-#define TERM32_C4 0x1.125dc60000000p-7f
-#define TERM32_C5 0x1.6b4c5e0000000p-10f
+#define TERM32_C2 0x1.5554760000000p-3f /* coefficients of (e^r - 1 - r) / r^2 beyond 1/2: error 5.5e-9 of e^r, tools/minimax.py */
+#define TERM32_C3 0x1.5556d80000000p-5f
+#define TERM32_C4 0x1.1252320000000p-7f
+#define TERM32_C5 0x1.6b598e0000000p-10f
 #define TERM16_C1 0x1.fffff00000000p-1f /* e^r = 1 + C1 r + ...: error 1.5e-7, enough for 16 bits */
 #define TERM16_C2 0x1.fffcfa0000000p-2f
 #define TERM16_C3 0x1.555c660000000p-3f
@@ -50,16 +50,17 @@ SOFTMAX_FN float term32_floor(float kb) { return (kb + TERM32_FLOOR) * 0x1.62e43
 
 /* From z = k ln2 + r + lo and s = 2^(k - kb + BIAS). */
 SOFTMAX_FN term32 term32_from_reduced(float r, float lo, float s) {
-    float rr = r + lo, square = rr * rr, p, q, a, b;
+    float rr = r + lo, p, w, q, a, b;
     term32 t;
     p = fmaf(TERM32_C5, rr, TERM32_C4);
     p = fmaf(p, rr, TERM32_C3);
     p = fmaf(p, rr, TERM32_C2);
     p = fmaf(p, rr, 0.5f);
-    q = fmaf(p, square, lo) + r;
+    w = fmaf(p, rr * rr, lo);
+    q = w + r;
     t.v = fmaf(q, s, s);
     a = t.v + TERM32_HIGH;
-    b = fmaf(q, s, s - (a - TERM32_BOTH)); /* what the high digit left, of s + q s, onto the low grid */
+    b = fmaf(w, s, fmaf(r, s, s - (a - TERM32_BOTH))); /* what the high digit left of s (1 + r + w): q's rounding stays out of it */
     t.high = float_bits(a) - float_bits(TERM32_HIGH);
     t.low = float_bits(b) - float_bits(TERM32_LOW);
     return t;
@@ -129,12 +130,13 @@ SOFTMAX_FN double term64_exponent(double z) { return fma(z, SOFTMAX_LOG2E, SOFTM
 SOFTMAX_FN double term64_floor(double kb) { return (kb + TERM64_FLOOR) * SOFTMAX_LN2_HI; }
 
 SOFTMAX_FN term64 term64_from_reduced(double r, double lo, double s) {
-    double rr = r + lo, square = rr * rr, q, a, b;
+    double rr = r + lo, w, q, a, b;
     term64 t;
-    q = fma(fma(exp_head(rr), rr, 0.5), square, lo) + r;
+    w = fma(fma(exp_head(rr), rr, 0.5), rr * rr, lo);
+    q = w + r;
     t.v = fma(q, s, s);
     a = t.v + TERM64_HIGH;
-    b = fma(q, s, s - (a - TERM64_BOTH));
+    b = fma(w, s, fma(r, s, s - (a - TERM64_BOTH)));
     t.high = double_bits(a) - double_bits(TERM64_HIGH);
     t.low = double_bits(b) - double_bits(TERM64_LOW);
     return t;
