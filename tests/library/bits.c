@@ -1,8 +1,7 @@
-/* Contract B: one hash per operation, types and options, whatever the instruction set, threads, batch, alignment, strides, axis,
- * place, the caller's rounding and flush modes, tiles and merge order; and the hashes of tests/golden/bits.txt.
- *   bits                      compares the configurations with each other, prints the hashes
- *   bits --golden FILE        ... and with FILE
- *   bits --write FILE         ... and writes FILE */
+/* Contract B: one hash per operation, types and options, whatever the instruction set, threads, batch, alignment,
+ * strides, axis, place, the caller's rounding and flush modes, tiles and merge order; and the hashes of
+ * tests/golden/bits.txt. bits                      compares the configurations with each other, prints the hashes bits
+ * --golden FILE        ... and with FILE bits --write FILE         ... and writes FILE */
 #include "bits_workload.h"
 #include "oracle/check.h"
 
@@ -34,7 +33,11 @@ static const bits_layout layouts[] = {
     {.name = "axis first, row gap 3, 3 threads", .threads = 3, .transposed = true, .row_gap = 3},
     {.name = "axis first, backwards", .threads = 1, .transposed = true, .column_stride = -1},
     {.name = "in place", .threads = 1, .in_place = true},
-    {.name = "in place, one row a call, axis first", .threads = 1, .in_place = true, .rows_per_call = 1, .transposed = true},
+    {.name = "in place, one row a call, axis first",
+     .threads = 1,
+     .in_place = true,
+     .rows_per_call = 1,
+     .transposed = true},
     {.name = "in place, column stride -2, 3 threads", .threads = 3, .in_place = true, .column_stride = -2},
     {.name = "rounding up", .threads = 1, .rounding = FE_UPWARD},
     {.name = "rounding down, 3 threads", .threads = 3, .rounding = FE_DOWNWARD},
@@ -46,7 +49,8 @@ static const bits_layout layouts[] = {
 static const struct {
     int64_t blocks;
     merge_order order;
-} tilings[] = {{1, ONE_STATE}, {2, ONE_STATE}, {1, CHAIN}, {1, REVERSED}, {1, TREE}, {2, CHAIN}, {3, TREE}, {5, REVERSED}};
+} tilings[] = {{1, ONE_STATE}, {2, ONE_STATE}, {1, CHAIN}, {1, REVERSED},
+               {1, TREE},      {2, CHAIN},     {3, TREE},  {5, REVERSED}};
 
 enum { ENOUGH_DIFFERENCES = 4 }; /* a workload is left after so many */
 
@@ -100,7 +104,8 @@ static uint64_t run_shape(workload *made, const char *sets[], int set_count, uin
         }
         for (size_t t = 0; t < sizeof tilings / sizeof *tilings; t++) {
             char words[64];
-            snprintf(words, sizeof words, "tiles of %d blocks, merge order %d", (int)tilings[t].blocks, (int)tilings[t].order);
+            snprintf(words, sizeof words, "tiles of %d blocks, merge order %d", (int)tilings[t].blocks,
+                     (int)tilings[t].order);
             if (workload_run_tiles(made, sets[s], tilings[t].blocks, tilings[t].order))
                 compare(made, expected, reference, sets[s], words);
         }
@@ -140,7 +145,8 @@ static void run_workload(int number, const char *sets[], int set_count, FILE *go
     if (written)
         fprintf(written, "%s: %016llx\n", made.name, (unsigned long long)hash);
     if (golden)
-        CHECK(golden_hash(golden, made.name) == hash, "%s: %016llx is not the golden hash", made.name, (unsigned long long)hash);
+        CHECK(golden_hash(golden, made.name) == hash, "%s: %016llx is not the golden hash", made.name,
+              (unsigned long long)hash);
 }
 
 int main(int count, char **arguments)
@@ -158,7 +164,8 @@ int main(int count, char **arguments)
     }
     int set_count = library_instruction_sets(sets, MAX_SETS);
     if (written)
-        fprintf(written, "# operation, input type, output type, options: FNV-1a of the results. Made by: bits --write\n");
+        fprintf(written,
+                "# operation, input type, output type, options: FNV-1a of the results. Made by: bits --write\n");
     for (int number = 0; workload_choose(number, &made); number++)
         run_workload(number, sets, set_count, golden, written);
     printf("%ld comparisons of bits\n", comparisons);

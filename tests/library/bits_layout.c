@@ -10,12 +10,22 @@
 #include <xmmintrin.h>
 #endif
 
-/* ---- The caller's floating-point modes ---------------------------------------------------------------------------- */
+/* ---- The caller's floating-point modes ----------------------------------------------------------------------------
+ */
 
 #if defined(__x86_64__)
-static unsigned long modes_get(void) { return _mm_getcsr() & ~0x3fu; /* without the sticky flags */ }
-static void modes_flush(void) { _mm_setcsr(_mm_getcsr() | 0x8040u); }
-static void modes_keep_subnormals(void) { _mm_setcsr(_mm_getcsr() & ~0x8040u); }
+static unsigned long modes_get(void)
+{
+    return _mm_getcsr() & ~0x3fu; /* without the sticky flags */
+}
+static void modes_flush(void)
+{
+    _mm_setcsr(_mm_getcsr() | 0x8040u);
+}
+static void modes_keep_subnormals(void)
+{
+    _mm_setcsr(_mm_getcsr() & ~0x8040u);
+}
 #elif defined(__aarch64__)
 static unsigned long modes_get(void)
 {
@@ -23,12 +33,25 @@ static unsigned long modes_get(void)
     __asm__ volatile("mrs %0, fpcr" : "=r"(control));
     return control;
 }
-static void modes_flush(void) { __asm__ volatile("msr fpcr, %0" : : "r"(modes_get() | 1ul << 24)); }
-static void modes_keep_subnormals(void) { __asm__ volatile("msr fpcr, %0" : : "r"(modes_get() & ~(1ul << 24))); }
+static void modes_flush(void)
+{
+    __asm__ volatile("msr fpcr, %0" : : "r"(modes_get() | 1ul << 24));
+}
+static void modes_keep_subnormals(void)
+{
+    __asm__ volatile("msr fpcr, %0" : : "r"(modes_get() & ~(1ul << 24)));
+}
 #else
-static unsigned long modes_get(void) { return 0; }
-static void modes_flush(void) {}
-static void modes_keep_subnormals(void) {}
+static unsigned long modes_get(void)
+{
+    return 0;
+}
+static void modes_flush(void)
+{
+}
+static void modes_keep_subnormals(void)
+{
+}
 #endif
 
 static void run_in_modes(library_call *call, const workload *made, const bits_layout *layout)
@@ -44,12 +67,15 @@ static void run_in_modes(library_call *call, const workload *made, const bits_la
     if (layout->flush)
         modes_keep_subnormals();
     fesetround(FE_TONEAREST);
-    CHECK(status == SOFTMAX_OK, "%s, %s: %s: %s", made->name, layout->name, softmax_status_string(status), library_message);
-    CHECK(before == after, "%s, %s: the caller's modes were %lx and came back %lx", made->name, layout->name, before, after);
+    CHECK(status == SOFTMAX_OK, "%s, %s: %s: %s", made->name, layout->name, softmax_status_string(status),
+          library_message);
+    CHECK(before == after, "%s, %s: the caller's modes were %lx and came back %lx", made->name, layout->name, before,
+          after);
     CHECK(rounding == layout->rounding, "%s, %s: the caller's rounding did not come back", made->name, layout->name);
 }
 
-/* ---- Matrices in a layout ----------------------------------------------------------------------------------------- */
+/* ---- Matrices in a layout -----------------------------------------------------------------------------------------
+ */
 
 typedef struct laid_out {
     tensor tensor;
@@ -60,7 +86,8 @@ typedef struct laid_out {
     int64_t rows, columns;
 } laid_out;
 
-static void lay_out(laid_out *made, const bits_layout *layout, const float_format *format, int64_t rows, int64_t columns)
+static void lay_out(laid_out *made, const bits_layout *layout, const float_format *format, int64_t rows,
+                    int64_t columns)
 {
     int64_t step = layout->column_stride ? llabs(layout->column_stride) : 1;
     int64_t pitch = layout->transposed ? 1 : columns * step + layout->row_gap;
@@ -105,7 +132,8 @@ static void copy_out(const laid_out *from, char *to)
             memcpy(to + (r * from->columns + j) * from->bytes, element(from, r, j), (size_t)from->bytes);
 }
 
-/* ---- The call ----------------------------------------------------------------------------------------------------- */
+/* ---- The call -----------------------------------------------------------------------------------------------------
+ */
 
 /* Tensors beside the input, views of the workload's own arrays from this row on. */
 typedef struct side_tensors {
@@ -120,8 +148,8 @@ static DLTensor *side_matrix(tensor *made, void *data, DLDataType type, int64_t 
     return tensor_matrix(made, data, type, rows, columns);
 }
 
-static void set_score_options(library_call *call, const workload *made, side_tensors *sides, int64_t first, int64_t rows,
-                              bool transposed)
+static void set_score_options(library_call *call, const workload *made, side_tensors *sides, int64_t first,
+                              int64_t rows, bool transposed)
 {
     softmax_options *options = &call->options;
     int64_t columns = made->columns;
@@ -152,8 +180,8 @@ static void set_loss_options(library_call *call, const workload *made, side_tens
         tensor_vector(&sides->row_logsumexp, made->row_logsumexp + first * losses->bytes, losses->dlpack, rows);
     call->second = tensor_vector(&sides->targets, made->targets + first, tensor_int64, rows);
     if (made->options == PROBABILITIES) {
-        call->second = side_matrix(&sides->targets, made->probabilities + first * made->columns * losses->bytes, losses->dlpack,
-                                   rows, made->columns, transposed);
+        call->second = side_matrix(&sides->targets, made->probabilities + first * made->columns * losses->bytes,
+                                   losses->dlpack, rows, made->columns, transposed);
         options->targets_gradient =
             side_matrix(&sides->targets_gradient, made->targets_gradient + first * made->columns * losses->bytes,
                         losses->dlpack, rows, made->columns, transposed);
@@ -196,7 +224,9 @@ static void run_rows(workload *made, const bits_layout *layout, int64_t first, i
     else if (made->options != PLAIN)
         set_score_options(&call, made, &sides, first, rows, layout->transposed);
     run_in_modes(&call, made, layout);
-    copy_out(call.output == &input.tensor.dl ? &input : call.output == &second.tensor.dl ? &second : &output,
+    copy_out(call.output == &input.tensor.dl    ? &input
+             : call.output == &second.tensor.dl ? &second
+                                                : &output,
              made->output + first * (row_outputs ? 1 : columns) * made->output_format->bytes);
     free(input.memory);
     free(second.memory);

@@ -31,7 +31,8 @@ static softmax_options tile_options(const tiles *tiles, int64_t tile, tile_sides
     options.message = library_message;
     options.message_bytes = sizeof library_message;
     tensor_make(&sides->input, made->x + first * bytes, made->input_format->dlpack, 2, shape, strides);
-    tensor_make(&sides->output, made->output + first * made->output_format->bytes, made->output_format->dlpack, 2, shape, strides);
+    tensor_make(&sides->output, made->output + first * made->output_format->bytes, made->output_format->dlpack, 2,
+                shape, strides);
     if (made->options == CAUSAL) {
         options.causal = 1;
         options.causal_offset = columns / 2 - rows / 2;
@@ -49,7 +50,8 @@ static softmax_options tile_options(const tiles *tiles, int64_t tile, tile_sides
 
 static void check_ok(softmax_status status, const tiles *tiles, const char *call)
 {
-    CHECK(status == SOFTMAX_OK, "%s: %s: %s: %s", tiles->made->name, call, softmax_status_string(status), library_message);
+    CHECK(status == SOFTMAX_OK, "%s: %s: %s: %s", tiles->made->name, call, softmax_status_string(status),
+          library_message);
 }
 
 static void update(const tiles *tiles, int64_t tile, softmax_state *states)
@@ -103,7 +105,8 @@ bool workload_run_tiles(workload *made, const char *isa, int64_t tile_blocks, me
     if (!states)
         abort();
     workload_poison(made);
-    check_ok(softmax_state_init(states, (tiles.count + 1) * made->rows, made->output_format->type), &tiles, "softmax_state_init");
+    check_ok(softmax_state_init(states, (tiles.count + 1) * made->rows, made->output_format->type), &tiles,
+             "softmax_state_init");
     merge_tiles(&tiles, states, order);
     if (made->operation == LOGSUMEXP)
         check_ok(softmax_state_logsumexp(states, made->output, made->rows), &tiles, "softmax_state_logsumexp");

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const options_names[WORKLOAD_OPTIONS] = {"plain", "options", "causal", "probabilities", "sum", "mean"};
+static const char *const options_names[WORKLOAD_OPTIONS] = {"plain",         "options", "causal",
+                                                            "probabilities", "sum",     "mean"};
 
 static bool has_options(operation operation, workload_options options)
 {
@@ -32,8 +33,8 @@ bool workload_choose(int number, workload *made)
                 made->options = (workload_options)options;
                 made->input_format = &float_formats[f < 4 ? f : f - 2];
                 made->output_format = f < 4 ? made->input_format : &float_formats[0];
-                snprintf(made->name, sizeof made->name, "%s %s %s %s", operation_names[operation], made->input_format->name,
-                         made->output_format->name, options_names[options]);
+                snprintf(made->name, sizeof made->name, "%s %s %s %s", operation_names[operation],
+                         made->input_format->name, made->output_format->name, options_names[options]);
                 return true;
             }
         }
@@ -41,8 +42,14 @@ bool workload_choose(int number, workload *made)
     return false;
 }
 
-bool workload_has_row_outputs(const workload *made) { return made->operation == LOGSUMEXP; }
-bool workload_is_reduced(const workload *made) { return made->options == SUM || made->options == MEAN; }
+bool workload_has_row_outputs(const workload *made)
+{
+    return made->operation == LOGSUMEXP;
+}
+bool workload_is_reduced(const workload *made)
+{
+    return made->options == SUM || made->options == MEAN;
+}
 
 static char *allocated(int64_t elements, int bytes)
 {
@@ -52,7 +59,8 @@ static char *allocated(int64_t elements, int bytes)
     return memory;
 }
 
-/* Scores of every distribution, and among them rows with -inf, NaN, +inf, nothing but -inf, and scores beyond 2^21 and 2^30. */
+/* Scores of every distribution, and among them rows with -inf, NaN, +inf, nothing but -inf, and scores beyond 2^21 and
+ * 2^30. */
 static void fill_scores(const workload *made, char *to, random_source *source)
 {
     double *row = malloc((size_t)made->columns * sizeof *row);
@@ -108,7 +116,8 @@ static void fill_upstream(const workload *made, random_source *source)
         for (int64_t j = 0; j < made->columns; j++)
             format_store(made->input_format, made->dy, r * made->columns + j, size * random_normal(source));
         if (r % 32 == 9)
-            format_store(made->input_format, made->dy, r * made->columns + random_below(source, made->columns), INFINITY);
+            format_store(made->input_format, made->dy, r * made->columns + random_below(source, made->columns),
+                         INFINITY);
     }
 }
 
@@ -150,7 +159,8 @@ void workload_make(workload *made, int64_t rows, int64_t columns)
         fill_scores(made, made->x, &source);
     fill_upstream(made, &source);
     for (int64_t j = 0; j < columns; j++)
-        format_store(made->input_format, made->bias, j, random_below(&source, 9) == 0 ? -INFINITY : random_normal(&source));
+        format_store(made->input_format, made->bias, j,
+                     random_below(&source, 9) == 0 ? -INFINITY : random_normal(&source));
     for (int64_t at = 0; at < elements; at++)
         made->mask[at] = random_below(&source, 5) != 0;
     for (int64_t r = 0; r < rows; r++) {
@@ -162,9 +172,19 @@ void workload_make(workload *made, int64_t rows, int64_t columns)
 
 void workload_free(workload *made)
 {
-    char *const arrays[] = {made->x,          made->dy,           made->bias,          made->probabilities,   made->weights,
-                            made->upstream,   (char *)made->mask, (char *)made->lengths, (char *)made->targets, made->output,
-                            made->loss,       made->row_logsumexp, made->targets_gradient};
+    char *const arrays[] = {made->x,
+                            made->dy,
+                            made->bias,
+                            made->probabilities,
+                            made->weights,
+                            made->upstream,
+                            (char *)made->mask,
+                            (char *)made->lengths,
+                            (char *)made->targets,
+                            made->output,
+                            made->loss,
+                            made->row_logsumexp,
+                            made->targets_gradient};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         free(arrays[i]);
 }

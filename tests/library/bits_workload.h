@@ -1,6 +1,6 @@
-/* What the bits test computes: one workload per operation, pair of types and set of options, its inputs from the integer generator, and its
- * results in one canonical order whose bytes are hashed. How a run lays the tensors out and in which environment it calls is a
- * bits_layout; none of that may change a bit. */
+/* What the bits test computes: one workload per operation, pair of types and set of options, its inputs from the
+ * integer generator, and its results in one canonical order whose bytes are hashed. How a run lays the tensors out and
+ * in which environment it calls is a bits_layout; none of that may change a bit. */
 #ifndef TESTS_BITS_WORKLOAD_H
 #define TESTS_BITS_WORKLOAD_H
 
@@ -8,8 +8,9 @@
 
 typedef enum workload_options {
     PLAIN,
-    OPTIONS,       /* scores: softcap, scale, bias, mask, valid lengths; cross_entropy: softcap, smoothing, weights, z_loss, upstream */
-    CAUSAL,        /* scores: causal, zeros for empty rows */
+    OPTIONS, /* scores: softcap, scale, bias, mask, valid lengths; cross_entropy: softcap, smoothing, weights, z_loss,
+                upstream */
+    CAUSAL,  /* scores: causal, zeros for empty rows */
     PROBABILITIES, /* cross_entropy */
     SUM,
     MEAN,
@@ -46,16 +47,16 @@ uint64_t workload_hash(const workload *made, uint64_t hash);
 
 typedef struct bits_layout {
     const char *name;
-    const char *isa;      /* NULL: the default */
-    int threads;          /* 0: the library's choice */
+    const char *isa;       /* NULL: the default */
+    int threads;           /* 0: the library's choice */
     int64_t rows_per_call; /* 0: all; calls go from the last rows to the first */
     int64_t column_stride; /* 0: 1; may be negative */
     int64_t row_gap;       /* elements between rows */
     int64_t offset;        /* elements by which data pointers are misaligned */
     bool transposed;       /* the axis is first */
     bool in_place;
-    int rounding;          /* fesetround's value */
-    bool flush;            /* subnormals flushed, inputs and results */
+    int rounding; /* fesetround's value */
+    bool flush;   /* subnormals flushed, inputs and results */
 } bits_layout;
 
 /* Computes the workload under the layout into its canonical results; false if the layout cannot apply to it. */
@@ -63,10 +64,10 @@ bool workload_run(workload *made, const bits_layout *layout);
 
 /* By tiles through the online state: softmax, log_softmax and logsumexp. tile_blocks in SOFTMAX_BLOCK_COLUMNS. */
 typedef enum merge_order {
-    ONE_STATE,     /* every tile into one state */
-    CHAIN,         /* a state per tile, merged from the left */
-    REVERSED,      /* ... from the right */
-    TREE,          /* in pairs, with empty states in between */
+    ONE_STATE, /* every tile into one state */
+    CHAIN,     /* a state per tile, merged from the left */
+    REVERSED,  /* ... from the right */
+    TREE,      /* in pairs, with empty states in between */
     MERGE_ORDERS
 } merge_order;
 bool workload_run_tiles(workload *made, const char *isa, int64_t tile_blocks, merge_order order);

@@ -1,5 +1,5 @@
-/* Calls at the same time from several threads on disjoint outputs, and in a forked child of a process that has used threads: the results of
- * one call alone, and nothing hangs. */
+/* Calls at the same time from several threads on disjoint outputs, and in a forked child of a process that has used
+ * threads: the results of one call alone, and nothing hangs. */
 #include "oracle/check.h"
 #include "oracle/library_call.h"
 #include "oracle/random_rows.h"
@@ -67,7 +67,8 @@ static void test_fork(const char *when)
     }
     int status = 0;
     CHECK(child > 0 && waitpid(child, &status, 0) == child, "fork");
-    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "child %s: %s %d", when, WIFSIGNALED(status) ? "ended by signal" : "exit status",
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "child %s: %s %d", when,
+          WIFSIGNALED(status) ? "ended by signal" : "exit status",
           WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 }
 
@@ -88,8 +89,8 @@ int main(void)
         targets[r] = random_below(&source, COLUMNS);
     options.threads = 1;
     CHECK(softmax_softmax_rows(SOFTMAX_FLOAT32, ROWS, COLUMNS, logits, expected, &options) == SOFTMAX_OK, "one thread");
-    CHECK(softmax_cross_entropy_rows(SOFTMAX_FLOAT32, ROWS, COLUMNS, logits, targets, &expected_loss, expected_gradient, &options) ==
-              SOFTMAX_OK,
+    CHECK(softmax_cross_entropy_rows(SOFTMAX_FLOAT32, ROWS, COLUMNS, logits, targets, &expected_loss, expected_gradient,
+                                     &options) == SOFTMAX_OK,
           "one thread");
     test_fork("before threads were used");
     test_callers();

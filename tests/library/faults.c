@@ -1,5 +1,6 @@
-/* FAULTS.md's rows that concern the CPU: small inputs that other libraries got wrong, with the right answers. What a row stands for in general
- * (every operation, type, axis) is tested by special.c, bits.c, shapes.c and the accuracy tests; here is the row itself. */
+/* FAULTS.md's rows that concern the CPU: small inputs that other libraries got wrong, with the right answers. What a
+ * row stands for in general (every operation, type, axis) is tested by special.c, bits.c, shapes.c and the accuracy
+ * tests; here is the row itself. */
 #include "oracle/check.h"
 #include "oracle/library_call.h"
 
@@ -22,7 +23,8 @@ static softmax_options options_now(void)
     return options;
 }
 
-/* ---- One row in, its results out ---------------------------------------------------------------------------------- */
+/* ---- One row in, its results out ----------------------------------------------------------------------------------
+ */
 
 typedef struct fault_row {
     const char *kind;
@@ -67,8 +69,8 @@ static void check_value(const fault_row *row, int64_t column, double value, doub
         right = isnan(value);
     else if (fabs(expected) < ldexp(1, format->smallest_exponent))
         right = value == 0;
-    CHECK(right, "%s, %s %s [%g, ...] %s: column %ld is %.9g, not %.9g", row->kind, operation_names[row->operation], format->name,
-          row->x[0], current_set, (long)column, value, expected);
+    CHECK(right, "%s, %s %s [%g, ...] %s: column %ld is %.9g, not %.9g", row->kind, operation_names[row->operation],
+          format->name, row->x[0], current_set, (long)column, value, expected);
 }
 
 /* The row between two ordinary ones, which must come out as alone. */
@@ -89,14 +91,17 @@ static void test_row(const fault_row *row)
     call.options.empty_rows = row->empty_rows;
     library_run_ok(&call, row->kind);
     for (int64_t j = 0; j < outputs; j++) {
-        double zeros = row->operation == SOFTMAX ? 1 / (double)n : row->operation == LOGSUMEXP ? log((double)n) : -log((double)n);
+        double zeros = row->operation == SOFTMAX     ? 1 / (double)n
+                       : row->operation == LOGSUMEXP ? log((double)n)
+                                                     : -log((double)n);
         check_value(row, j, format_load(format, y, outputs + j), row->expected[j]);
         check_value(row, j, format_load(format, y, j), zeros);
         check_value(row, j, format_load(format, y, 2 * outputs + j), zeros);
     }
 }
 
-/* ---- Constant rows: narrow and serial sums ------------------------------------------------------------------------ */
+/* ---- Constant rows: narrow and serial sums ------------------------------------------------------------------------
+ */
 
 static void test_constant_row(softmax_type type, int64_t columns, double value)
 {
@@ -112,8 +117,8 @@ static void test_constant_row(softmax_type type, int64_t columns, double value)
     int64_t wrong = 0;
     for (int64_t j = 0; j < columns; j++)
         wrong += format_load(format, x, j) != 1 / (double)columns;
-    CHECK(wrong == 0, "%s row of %ld times %g, %s: %ld columns are not 1/n, the first is %g", format->name, (long)columns, value,
-          current_set, (long)wrong, format_load(format, x, 0));
+    CHECK(wrong == 0, "%s row of %ld times %g, %s: %ld columns are not 1/n, the first is %g", format->name,
+          (long)columns, value, current_set, (long)wrong, format_load(format, x, 0));
     free(x);
 }
 
@@ -137,7 +142,8 @@ static void test_constant_rows(bool large)
     CHECK(fabsf(lse - 11.106f) < 1e-3f, "float16 range, %s: logsumexp of 32 times 7.64 is %g", current_set, lse);
 }
 
-/* ---- Losses ------------------------------------------------------------------------------------------------------- */
+/* ---- Losses -------------------------------------------------------------------------------------------------------
+ */
 
 static void test_confident_loss(void)
 {
@@ -160,11 +166,12 @@ static void test_bad_targets(void)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         int64_t targets[2] = {1, bad[i]};
         char value[32];
-        softmax_status status = softmax_cross_entropy_rows(SOFTMAX_FLOAT32, 2, 2, x, targets, &loss, gradient, &options);
+        softmax_status status =
+            softmax_cross_entropy_rows(SOFTMAX_FLOAT32, 2, 2, x, targets, &loss, gradient, &options);
         CHECK(status == SOFTMAX_ERROR_TARGET, "target %ld, %s: status %d", (long)bad[i], current_set, (int)status);
         snprintf(value, sizeof value, "%ld", (long)bad[i]);
-        CHECK(strstr(library_message, value) && strstr(library_message, "row 1"), "the message names row and value: '%s'",
-              library_message);
+        CHECK(strstr(library_message, value) && strstr(library_message, "row 1"),
+              "the message names row and value: '%s'", library_message);
         CHECK(loss == 77 && gradient[0] == 77 && gradient[3] == 77, "target %ld: something was written", (long)bad[i]);
     }
 }
@@ -182,15 +189,17 @@ static void test_upstream_per_row(void)
     softmax_cross_entropy_rows(SOFTMAX_FLOAT32, 3, 3, x, targets, loss, gradient, &options);
     options.grad_output = tensor_vector(&grad_output, (void *)(uintptr_t)upstream, float_formats[0].dlpack, 3);
     softmax_cross_entropy_rows(SOFTMAX_FLOAT32, 3, 3, x, targets, loss, scaled, &options);
-    CHECK(loss[1] == 0 && loss[0] > 0 && loss[2] > 0, "options, %s: losses %g %g %g", current_set, loss[0], loss[1], loss[2]);
+    CHECK(loss[1] == 0 && loss[0] > 0 && loss[2] > 0, "options, %s: losses %g %g %g", current_set, loss[0], loss[1],
+          loss[2]);
     for (int i = 0; i < 9; i++) {
         float expected = gradient[i] * upstream[i / 3];
-        CHECK(fabsf(scaled[i] - expected) <= 1e-6f * fabsf(expected), "options, %s: gradient %d is %g, not %g", current_set, i, scaled[i],
-              expected);
+        CHECK(fabsf(scaled[i] - expected) <= 1e-6f * fabsf(expected), "options, %s: gradient %d is %g, not %g",
+              current_set, i, scaled[i], expected);
     }
 }
 
-/* ---- The state's huge scores, and the width padded inside --------------------------------------------------------- */
+/* ---- The state's huge scores, and the width padded inside ---------------------------------------------------------
+ */
 
 static void test_huge_tiles(void)
 {
@@ -218,11 +227,13 @@ static void test_padding(void)
         softmax_softmax_rows(format->type, 1, 5, x, y, &options);
         for (int j = 0; j < 5; j++)
             sum += format_load(format, y, j);
-        CHECK(fabs(sum - 1) <= 5 * ldexp(1, -format->precision), "five times -100, %s %s: sum %g", format->name, current_set, sum);
+        CHECK(fabs(sum - 1) <= 5 * ldexp(1, -format->precision), "five times -100, %s %s: sum %g", format->name,
+              current_set, sum);
     }
 }
 
-/* ---- The same input many times ------------------------------------------------------------------------------------ */
+/* ---- The same input many times ------------------------------------------------------------------------------------
+ */
 
 static void test_determinism(void)
 {
@@ -236,7 +247,8 @@ static void test_determinism(void)
         softmax_options options = options_now();
         options.threads = (int[]){0, 1, 2, 7}[time % 4];
         softmax_softmax_rows(SOFTMAX_FLOAT32, 1, COLUMNS, x, time ? y : first, &options);
-        CHECK(time == 0 || memcmp(y, first, COLUMNS * sizeof *y) == 0, "the same input again, %s: other bits", current_set);
+        CHECK(time == 0 || memcmp(y, first, COLUMNS * sizeof *y) == 0, "the same input again, %s: other bits",
+              current_set);
     }
     free(x);
     free(y);

@@ -1,5 +1,6 @@
-/* No operation touches a byte outside its arrays: every array lies against a page without access, on either side in turn, inputs are read-only,
- * and the results are those of ordinary memory. Every type, instruction set and many widths, aligned or not. */
+/* No operation touches a byte outside its arrays: every array lies against a page without access, on either side in
+ * turn, inputs are read-only, and the results are those of ordinary memory. Every type, instruction set and many
+ * widths, aligned or not. */
 #include "guarded_memory.h"
 #include "oracle/check.h"
 #include "oracle/library_call.h"
@@ -26,7 +27,10 @@ typedef struct arrays {
     char *x, *second, *y, *loss; /* targets in second for a cross-entropy */
 } arrays;
 
-static int64_t output_elements(const guarded_call *what) { return ROWS * (what->operation == LOGSUMEXP ? 1 : what->columns); }
+static int64_t output_elements(const guarded_call *what)
+{
+    return ROWS * (what->operation == LOGSUMEXP ? 1 : what->columns);
+}
 
 static void fill(const guarded_call *what, arrays to)
 {
@@ -65,7 +69,8 @@ static void run(const guarded_call *what, arrays in, const char *words)
 static void compare(const guarded_call *what, bool at_end, const char *words)
 {
     size_t in_bytes = (size_t)(ROWS * what->columns * what->input->bytes);
-    size_t out_bytes = (size_t)(output_elements(what) * what->output->bytes), loss_bytes = (size_t)(ROWS * what->losses->bytes);
+    size_t out_bytes = (size_t)(output_elements(what) * what->output->bytes),
+           loss_bytes = (size_t)(ROWS * what->losses->bytes);
     size_t second_bytes = what->operation == CROSS_ENTROPY ? ROWS * 8 : in_bytes;
     guarded_memory x = guarded_make(in_bytes, at_end), second = guarded_make(second_bytes, at_end);
     guarded_memory y = guarded_make(out_bytes, at_end), loss = guarded_make(loss_bytes, at_end);
@@ -104,13 +109,20 @@ int main(void)
     for (int s = 0; s < set_count; s++) {
         for (int operation = 0; operation < OPERATIONS; operation++) {
             for (int f = 0; f < 6; f++) {
-                const float_format *input = &float_formats[f < 4 ? f : f - 2], *output = f < 4 ? input : &float_formats[0];
+                const float_format *input = &float_formats[f < 4 ? f : f - 2],
+                                   *output = f < 4 ? input : &float_formats[0];
                 for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
                     for (int variant = 0; variant < 4; variant++) {
-                        guarded_call what = {(enum operation)operation, input, output, float_format_of_losses(input), widths[w], sets[s],
+                        guarded_call what = {(enum operation)operation,
+                                             input,
+                                             output,
+                                             float_format_of_losses(input),
+                                             widths[w],
+                                             sets[s],
                                              variant & 1};
-                        snprintf(words, sizeof words, "%s %s->%s %dx%ld %s%s, %s", operation_names[operation], input->name,
-                                 output->name, ROWS, (long)widths[w], sets[s], what.axis_first ? ", axis first" : "",
+                        snprintf(words, sizeof words, "%s %s->%s %dx%ld %s%s, %s", operation_names[operation],
+                                 input->name, output->name, ROWS, (long)widths[w], sets[s],
+                                 what.axis_first ? ", axis first" : "",
                                  variant & 2 ? "against the page after" : "against the page before");
                         compare(&what, variant & 2, words);
                     }

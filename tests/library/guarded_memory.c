@@ -22,10 +22,14 @@ guarded_memory guarded_make(size_t bytes, bool at_end)
 void guarded_read_only(const guarded_memory *memory)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    if (memory->mapped_bytes > 2 * page && mprotect(memory->mapped + page, memory->mapped_bytes - 2 * page, PROT_READ) != 0) {
+    if (memory->mapped_bytes > 2 * page &&
+        mprotect(memory->mapped + page, memory->mapped_bytes - 2 * page, PROT_READ) != 0) {
         perror("guard pages");
         exit(1);
     }
 }
 
-void guarded_free(guarded_memory *memory) { munmap(memory->mapped, memory->mapped_bytes); }
+void guarded_free(guarded_memory *memory)
+{
+    munmap(memory->mapped, memory->mapped_bytes);
+}

@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 typedef struct guarded_memory {
-    char *data;   /* `bytes` of it, against the page before or the page after */
+    char *data; /* `bytes` of it, against the page before or the page after */
     size_t bytes;
     char *mapped;
     size_t mapped_bytes;

@@ -1,5 +1,5 @@
-/* Shapes and strides: the result of any view is that of the same rows laid out contiguously, bit for bit; bytes between an output's elements stay as
- * they were; broadcast inputs; sizes of 0; exact in-place. */
+/* Shapes and strides: the result of any view is that of the same rows laid out contiguously, bit for bit; bytes between
+ * an output's elements stay as they were; broadcast inputs; sizes of 0; exact in-place. */
 #include "oracle/check.h"
 #include "oracle/library_call.h"
 #include "oracle/random_rows.h"
@@ -57,14 +57,16 @@ static arena arena_make(void)
 
 static DLTensor *view_tensor(const view *view, const float_format *format, arena arena, tensor *made)
 {
-    return tensor_make(made, arena.bytes + view->start * format->bytes, format->dlpack, view->ndim, view->shape, view->strides);
+    return tensor_make(made, arena.bytes + view->start * format->bytes, format->dlpack, view->ndim, view->shape,
+                       view->strides);
 }
 
 /* Copies between a view and row-major elements. */
 static void gather(const DLTensor *from, const float_format *format, char *to)
 {
     for (int64_t i = 0; i < tensor_elements(from); i++)
-        memcpy(to + i * format->bytes, (char *)from->data + tensor_offset(from, i) * format->bytes, (size_t)format->bytes);
+        memcpy(to + i * format->bytes, (char *)from->data + tensor_offset(from, i) * format->bytes,
+               (size_t)format->bytes);
 }
 
 static void fill(const DLTensor *to, const float_format *format, operation operation, uint64_t seed)
@@ -84,7 +86,8 @@ static int64_t touched_gaps(const DLTensor *output, const float_format *format, 
     if (!is_element)
         abort();
     for (int64_t i = 0; i < tensor_elements(output); i++)
-        memset(is_element + ((char *)output->data - arena.bytes) + tensor_offset(output, i) * format->bytes, 1, (size_t)format->bytes);
+        memset(is_element + ((char *)output->data - arena.bytes) + tensor_offset(output, i) * format->bytes, 1,
+               (size_t)format->bytes);
     for (int64_t at = 0; at < ARENA_ELEMENTS * 8; at++)
         touched += !is_element[at] && arena.bytes[at] != CANARY;
     free(is_element);
@@ -128,7 +131,8 @@ static void compare(operation operation, const float_format *format, const view 
         tensor_make(&plain_y, py, format->dlpack, in->ndim - 1, shape, NULL);
         tensor_make(&y, y_arena.bytes, format->dlpack, in->ndim - 1, shape, NULL);
     }
-    library_call call = library_call_of(operation, &x.dl, operation == CROSS_ENTROPY ? &targets.dl : &dy.dl, &y.dl, &loss.dl, axis);
+    library_call call =
+        library_call_of(operation, &x.dl, operation == CROSS_ENTROPY ? &targets.dl : &dy.dl, &y.dl, &loss.dl, axis);
     call.options.isa = current_set;
     if (operation == CROSS_ENTROPY)
         call.options.reduction = SOFTMAX_NONE;
@@ -139,7 +143,8 @@ static void compare(operation operation, const float_format *format, const view 
     call.axis = axis - in->ndim;
     library_run_ok(&call, words);
     gather(&y.dl, format, got);
-    CHECK(memcmp(got, py, (size_t)(tensor_elements(&y.dl) * format->bytes)) == 0, "%s: other bits than row-major", words);
+    CHECK(memcmp(got, py, (size_t)(tensor_elements(&y.dl) * format->bytes)) == 0, "%s: other bits than row-major",
+          words);
     CHECK(memcmp(before, x_arena.bytes, ARENA_ELEMENTS * 8) == 0, "%s: the input's arena was written", words);
     CHECK(touched_gaps(&y.dl, format, y_arena) == 0, "%s: bytes between the output's elements were written", words);
     free(px), free(pdy), free(py), free(got), free(before), free(losses), free(target);
@@ -214,17 +219,19 @@ static void test_empty(void)
                     tensor_vector(&out, y, format->dlpack, rows);
                 if (operation == CROSS_ENTROPY)
                     tensor_vector(&second, targets, tensor_int64, rows);
-                library_call call = library_call_of((enum operation)operation, &in.dl, &second.dl, &out.dl, &losses.dl, 1);
+                library_call call =
+                    library_call_of((enum operation)operation, &in.dl, &second.dl, &out.dl, &losses.dl, 1);
                 call.options.isa = current_set;
                 if (operation == CROSS_ENTROPY)
                     call.options.reduction = SOFTMAX_NONE;
-                snprintf(words, sizeof words, "%s %s (%ld,%ld) %s", operation_names[operation], format->name, (long)rows,
-                         (long)shapes[s][1], current_set);
+                snprintf(words, sizeof words, "%s %s (%ld,%ld) %s", operation_names[operation], format->name,
+                         (long)rows, (long)shapes[s][1], current_set);
                 library_run_ok(&call, words);
                 for (int64_t r = 0; r < rows && operation == LOGSUMEXP; r++)
                     CHECK(format_load(format, y, r) == -INFINITY, "%s: %g", words, format_load(format, y, r));
                 for (int64_t r = 0; r < rows && operation == CROSS_ENTROPY; r++)
-                    CHECK(format_load(float_format_of_losses(format), loss, r) == 0, "%s: an ignored row's loss", words);
+                    CHECK(format_load(float_format_of_losses(format), loss, r) == 0, "%s: an ignored row's loss",
+                          words);
                 int64_t written = operation == LOGSUMEXP ? rows * format->bytes : 0;
                 CHECK(memcmp(y + written, canary, sizeof y - (size_t)written) == 0, "%s: something was written", words);
             }

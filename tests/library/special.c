@@ -1,4 +1,5 @@
-/* Contract C: special rows of every operation, types, instruction set, width and axis, among ordinary rows that must not notice. */
+/* Contract C: special rows of every operation, types, instruction set, width and axis, among ordinary rows that must
+ * not notice. */
 #include "oracle/check.h"
 #include "oracle/library_call.h"
 
@@ -40,7 +41,8 @@ static bool is_kind(const float_format *format, const char *at, kind kind)
 }
 
 /* A row that is wrong in many columns is one failure. */
-static void check_kind(const float_format *format, const void *array, int64_t index, kind kind, const char *row, int64_t column)
+static void check_kind(const float_format *format, const void *array, int64_t index, kind kind, const char *row,
+                       int64_t column)
 {
     static char failed[256];
     char name[256] = "";
@@ -55,7 +57,8 @@ static void check_kind(const float_format *format, const void *array, int64_t in
         strcpy(failed, name);
 }
 
-/* ---- Rows of scores ----------------------------------------------------------------------------------------------- */
+/* ---- Rows of scores -----------------------------------------------------------------------------------------------
+ */
 
 /* `special` at the columns `where` says, 0.5 elsewhere. */
 typedef enum place { NOWHERE, FIRST, LAST, MIDDLE, EVERYWHERE, ODD } place;
@@ -82,8 +85,8 @@ typedef struct score_row {
     const char *name;
     double special;
     place where;
-    place masked;   /* these columns are masked out, where the batch has a mask */
-    kind row;       /* of the columns that take part; ORDINARY: as usual, and -inf gives no share */
+    place masked; /* these columns are masked out, where the batch has a mask */
+    kind row;     /* of the columns that take part; ORDINARY: as usual, and -inf gives no share */
     kind logsumexp;
 } score_row;
 
@@ -98,7 +101,8 @@ static const score_row plain_rows[] = {
     {"+inf last", INFINITY, LAST, NOWHERE, A_NAN, PLUS_INFINITY},
     {"all +inf", INFINITY, EVERYWHERE, NOWHERE, A_NAN, PLUS_INFINITY},
     {"odd columns -inf", -INFINITY, ODD, NOWHERE, ORDINARY, ORDINARY},
-    {"all -inf", -INFINITY, EVERYWHERE, NOWHERE, A_ZERO, MINUS_INFINITY}, /* empty: A_ZERO stands for the option's value */
+    {"all -inf", -INFINITY, EVERYWHERE, NOWHERE, A_ZERO,
+     MINUS_INFINITY}, /* empty: A_ZERO stands for the option's value */
     {"ordinary at the end", -3, ODD, NOWHERE, ORDINARY, ORDINARY},
 };
 
@@ -183,7 +187,8 @@ static void run_scores(operation operation, types types, const score_row *rows, 
         return;
     for (int64_t r = 0; r < row_count; r++) {
         if (operation == LOGSUMEXP)
-            check_kind(types.output, memory.y, r, expected_kind(operation, &rows[r], 0, columns, empty), rows[r].name, 0);
+            check_kind(types.output, memory.y, r, expected_kind(operation, &rows[r], 0, columns, empty), rows[r].name,
+                       0);
         for (int64_t j = 0; operation != LOGSUMEXP && j < columns; j++)
             check_kind(types.output, memory.y, at(r, j, row_count, columns, axis_first),
                        expected_kind(operation, &rows[r], j, columns, empty), rows[r].name, j);
@@ -193,8 +198,8 @@ static void run_scores(operation operation, types types, const score_row *rows, 
 /* A row of one column that is -inf or masked out is empty, whatever its name says. */
 static bool fits(const score_row *row, int64_t columns)
 {
-    return columns > 1 || row->where == EVERYWHERE || row->where == NOWHERE || row->where == ODD || isnan(row->special) ||
-           row->special == INFINITY;
+    return columns > 1 || row->where == EVERYWHERE || row->where == NOWHERE || row->where == ODD ||
+           isnan(row->special) || row->special == INFINITY;
 }
 
 static void test_scores(operation operation, types types, int64_t columns)
@@ -207,9 +212,9 @@ static void test_scores(operation operation, types types, int64_t columns)
         for (int64_t r = 0; r < count; r++)
             if (!fits(&rows[r], columns))
                 return;
-        snprintf(words, sizeof words, "%s %s->%s n=%ld %s%s%s%s", operation_names[operation], types.input->name, types.output->name,
-                 (long)columns, current_set, with_mask ? ", mask" : "", axis_first ? ", axis first" : "",
-                 empty ? ", empty_rows zero" : "");
+        snprintf(words, sizeof words, "%s %s->%s n=%ld %s%s%s%s", operation_names[operation], types.input->name,
+                 types.output->name, (long)columns, current_set, with_mask ? ", mask" : "",
+                 axis_first ? ", axis first" : "", empty ? ", empty_rows zero" : "");
         run_scores(operation, types, rows, count, columns, with_mask, axis_first, empty);
     }
 }
@@ -223,8 +228,8 @@ static void test_empty_rows(types types, int64_t columns)
     format_store(types.input, memory.dy, 0, -INFINITY);
     for (int64_t j = 1; j < columns; j++)
         format_store(types.input, memory.dy, j, -INFINITY);
-    snprintf(words, sizeof words, "softmax %s->%s n=%ld %s, emptied", types.input->name, types.output->name, (long)columns,
-             current_set);
+    snprintf(words, sizeof words, "softmax %s->%s n=%ld %s, emptied", types.input->name, types.output->name,
+             (long)columns, current_set);
     library_call call = library_call_of(SOFTMAX, tensor_matrix(&x, memory.x, types.input->dlpack, 4, columns), NULL,
                                         tensor_matrix(&y, memory.y, types.output->dlpack, 4, columns), NULL, 1);
     call.options.isa = current_set;
@@ -247,12 +252,13 @@ static void test_empty_rows(types types, int64_t columns)
     CHECK(format_load(types.output, memory.y, columns) == 1, "%s: query 1 sees column 0 alone", words);
 }
 
-/* ---- Backwards ---------------------------------------------------------------------------------------------------- */
+/* ---- Backwards ----------------------------------------------------------------------------------------------------
+ */
 
 typedef struct gradient_row {
     const char *name;
-    double y;      /* at `where`; elsewhere a share, or its logarithm */
-    double dy;     /* at `where`; elsewhere 1 */
+    double y;  /* at `where`; elsewhere a share, or its logarithm */
+    double dy; /* at `where`; elsewhere 1 */
     place where;
     kind row;      /* of all columns; ORDINARY: the columns without a share are +0 */
     kind row_zero; /* with empty_rows = zero */
@@ -291,8 +297,9 @@ static void test_backward(operation operation, types types, int64_t columns, int
     tensor y, dy, dx;
     if (columns == 1)
         return; /* "all NaN" and "NaN somewhere" are one row there */
-    snprintf(words, sizeof words, "%s %s->%s n=%ld %s%s%s", operation_names[operation], types.input->name, types.output->name,
-             (long)columns, current_set, axis_first ? ", axis first" : "", empty ? ", empty_rows zero" : "");
+    snprintf(words, sizeof words, "%s %s->%s n=%ld %s%s%s", operation_names[operation], types.input->name,
+             types.output->name, (long)columns, current_set, axis_first ? ", axis first" : "",
+             empty ? ", empty_rows zero" : "");
     for (int64_t r = 0; r < count; r++) {
         for (int64_t j = 0; j < columns; j++) {
             bool special = is_at(rows[r].where, j, columns);
@@ -302,9 +309,10 @@ static void test_backward(operation operation, types types, int64_t columns, int
         }
     }
     memset(memory.y, 0xc5, sizeof memory.y);
-    library_call call = library_call_of(operation, tensor_matrix(&y, memory.x, types.input->dlpack, a, b),
-                                        tensor_matrix(&dy, memory.dy, types.input->dlpack, a, b),
-                                        tensor_matrix(&dx, memory.y, types.output->dlpack, a, b), NULL, axis_first ? 0 : 1);
+    library_call call =
+        library_call_of(operation, tensor_matrix(&y, memory.x, types.input->dlpack, a, b),
+                        tensor_matrix(&dy, memory.dy, types.input->dlpack, a, b),
+                        tensor_matrix(&dx, memory.y, types.output->dlpack, a, b), NULL, axis_first ? 0 : 1);
     call.options.isa = current_set;
     call.options.empty_rows = empty;
     if (!library_run_ok(&call, words))

@@ -1,5 +1,5 @@
-/* Contract C for cross_entropy: ignored rows, targets and columns at -inf, NaN, weights and probabilities of 0, no rows at all; every type
- * and instruction set. */
+/* Contract C for cross_entropy: ignored rows, targets and columns at -inf, NaN, weights and probabilities of 0, no rows
+ * at all; every type and instruction set. */
 #include "oracle/check.h"
 #include "oracle/library_call.h"
 
@@ -38,10 +38,11 @@ static void begin(const float_format *format, int64_t rows, int64_t columns, con
     memset(now.targets, 0, sizeof now.targets);
     for (int64_t j = 0; j < columns; j++)
         format_store(now.losses, now.weights, j, 1);
-    now.call = library_call_of(CROSS_ENTROPY, tensor_matrix(&now.logits_tensor, now.logits, format->dlpack, rows, columns),
-                               tensor_vector(&now.targets_tensor, now.targets, tensor_int64, rows),
-                               tensor_matrix(&now.gradient_tensor, now.gradient, format->dlpack, rows, columns),
-                               tensor_vector(&now.loss_tensor, now.loss, now.losses->dlpack, rows), 1);
+    now.call =
+        library_call_of(CROSS_ENTROPY, tensor_matrix(&now.logits_tensor, now.logits, format->dlpack, rows, columns),
+                        tensor_vector(&now.targets_tensor, now.targets, tensor_int64, rows),
+                        tensor_matrix(&now.gradient_tensor, now.gradient, format->dlpack, rows, columns),
+                        tensor_vector(&now.loss_tensor, now.loss, now.losses->dlpack, rows), 1);
     tensor_vector(&now.weights_tensor, now.weights, now.losses->dlpack, columns);
     now.call.options.reduction = SOFTMAX_NONE;
     now.call.options.isa = current_set;
@@ -59,21 +60,31 @@ static void set_logit(int64_t row, int64_t column, double value)
     format_store(now.format, now.logits, row * now.columns + column, value);
 }
 
-static double gradient(int64_t row, int64_t column) { return format_load(now.format, now.gradient, row * now.columns + column); }
-static double loss(int64_t row) { return format_load(now.losses, now.loss, row); }
-static void run(void) { library_run_ok(&now.call, words); }
+static double gradient(int64_t row, int64_t column)
+{
+    return format_load(now.format, now.gradient, row * now.columns + column);
+}
+static double loss(int64_t row)
+{
+    return format_load(now.losses, now.loss, row);
+}
+static void run(void)
+{
+    library_run_ok(&now.call, words);
+}
 
 static void check_loss(int64_t row, double expected)
 {
-    bool right = isnan(expected) ? isnan(loss(row)) && !signbit(loss(row)) : loss(row) == expected && !signbit(loss(row));
+    bool right =
+        isnan(expected) ? isnan(loss(row)) && !signbit(loss(row)) : loss(row) == expected && !signbit(loss(row));
     CHECK(right, "%s: loss of row %ld is %a, not %a", words, (long)row, loss(row), expected);
 }
 
 /* Ordinary: finite, and log n where all logits are 0. */
 static void check_log(int64_t row, double seen)
 {
-    CHECK(fabs(loss(row) - log(seen)) <= 1e-6 * (1 + log(seen)), "%s: loss of row %ld is %a, not log %g", words, (long)row, loss(row),
-          seen);
+    CHECK(fabs(loss(row) - log(seen)) <= 1e-6 * (1 + log(seen)), "%s: loss of row %ld is %a, not log %g", words,
+          (long)row, loss(row), seen);
 }
 
 static void check_gradient_row(int64_t row, double expected)

@@ -1,4 +1,5 @@
-/* softmax_backward and log_softmax_backward against MPFR. y is the library's own forward, or made so that the sums cancel. */
+/* softmax_backward and log_softmax_backward against MPFR. y is the library's own forward, or made so that the sums
+ * cancel. */
 #include "oracle/check.h"
 #include "row_batch.h"
 
@@ -9,9 +10,9 @@
 enum { ELEMENTS_PER_CASE = 40000 };
 
 typedef enum upstream {
-    UPSTREAM_NORMAL,    /* N(0,1) */
-    UPSTREAM_ONES,      /* gradients that are 0 but for rounding */
-    UPSTREAM_CANCELS,   /* pairs of opposite large values */
+    UPSTREAM_NORMAL,  /* N(0,1) */
+    UPSTREAM_ONES,    /* gradients that are 0 but for rounding */
+    UPSTREAM_CANCELS, /* pairs of opposite large values */
     UPSTREAM_ONE_HOT,
     UPSTREAMS
 } upstream;
@@ -53,22 +54,23 @@ static void fill_upstream(row_batch *dy, const row_batch *y, random_source *sour
 static void run_forward(operation backward, const row_batch *x, row_batch *y)
 {
     tensor in, out;
-    library_call call = library_call_of(backward == SOFTMAX_BACKWARD ? SOFTMAX : LOG_SOFTMAX, batch_tensor(x, &in), NULL,
-                                        batch_tensor(y, &out), NULL, -1);
+    library_call call = library_call_of(backward == SOFTMAX_BACKWARD ? SOFTMAX : LOG_SOFTMAX, batch_tensor(x, &in),
+                                        NULL, batch_tensor(y, &out), NULL, -1);
     library_run_ok(&call, "forward");
     batch_widen(y);
 }
 
-static void run_case(operation operation, const float_format *format, const float_format *output_format, int64_t columns,
-                     distribution which, upstream upstream)
+static void run_case(operation operation, const float_format *format, const float_format *output_format,
+                     int64_t columns, distribution which, upstream upstream)
 {
     int64_t rows = 1 + ELEMENTS_PER_CASE / 4 / columns;
     random_source source = random_seed((uint64_t)(columns * 64 + (int)which * 8 + (int)upstream));
     row_batch x = batch_of(format, rows, columns), y = batch_of(format, rows, columns);
     row_batch dy = batch_of(format, rows, columns), dx = batch_of(output_format, rows, columns);
     tensor y_tensor, dy_tensor, dx_tensor;
-    judged_case judged = case_of(operation, output_format, "%s %s->%s n=%ld %s %s", operation_names[operation], format->name,
-                                 output_format->name, (long)columns, distribution_names[which], upstream_names[upstream]);
+    judged_case judged =
+        case_of(operation, output_format, "%s %s->%s n=%ld %s %s", operation_names[operation], format->name,
+                output_format->name, (long)columns, distribution_names[which], upstream_names[upstream]);
     batch_fill(&x, &source, which);
     run_forward(operation, &x, &y);
     fill_upstream(&dy, &y, &source, upstream);
@@ -107,8 +109,8 @@ int main(void)
                         run_case((enum operation)operation, format, format, widths[w], (distribution)which,
                                  (enum upstream)upstream);
                         if (format->bytes == 2)
-                            run_case((enum operation)operation, format, &float_formats[0], widths[w], (distribution)which,
-                                     (enum upstream)upstream);
+                            run_case((enum operation)operation, format, &float_formats[0], widths[w],
+                                     (distribution)which, (enum upstream)upstream);
                     }
                 }
             }

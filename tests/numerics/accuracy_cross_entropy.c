@@ -1,4 +1,5 @@
-/* cross_entropy against MPFR: loss, gradient and probability targets' gradient, with every option, per row and reduced. */
+/* cross_entropy against MPFR: loss, gradient and probability targets' gradient, with every option, per row and reduced.
+ */
 #include "oracle/check.h"
 #include "score_options.h"
 
@@ -58,7 +59,10 @@ static void *allocated(size_t bytes)
     return memory;
 }
 
-static bool ignored(const loss_batch *batch, int64_t row) { return !batch->options->probabilities && batch->target[row] == -100; }
+static bool ignored(const loss_batch *batch, int64_t row)
+{
+    return !batch->options->probabilities && batch->target[row] == -100;
+}
 
 /* Targets that take part, every IGNORED_EVERY-th row ignored where the reduction counts rows. */
 static void fill_targets(loss_batch *batch, random_source *source)
@@ -66,7 +70,8 @@ static void fill_targets(loss_batch *batch, random_source *source)
     int64_t rows = batch->logits.rows, columns = batch->logits.columns;
     for (int64_t r = 0; r < rows; r++) {
         batch->lengths[r] = 1 + random_below(source, columns + 2);
-        batch->target[r] = random_below(source, batch->options->lengths && batch->lengths[r] < columns ? batch->lengths[r] : columns);
+        batch->target[r] =
+            random_below(source, batch->options->lengths && batch->lengths[r] < columns ? batch->lengths[r] : columns);
         for (int64_t j = 0; j < columns; j++)
             batch->mask[r * columns + j] = j == batch->target[r] || random_below(source, 3) != 0;
         if (rows > 2 && r % IGNORED_EVERY == 1)
@@ -103,9 +108,8 @@ static void count_kept(loss_batch *batch)
         if (ignored(batch, r))
             continue;
         batch->kept++;
-        batch->weight_sum += batch->options->weights && !batch->options->probabilities
-                                 ? batch->weights.widened[batch->target[r]]
-                                 : 1;
+        batch->weight_sum +=
+            batch->options->weights && !batch->options->probabilities ? batch->weights.widened[batch->target[r]] : 1;
     }
 }
 
@@ -174,7 +178,8 @@ static void loss_batch_run(loss_batch *batch, const char *words)
     call.options.softcap = options->softcap;
     call.options.reduction = options->reduction;
     if (options->weights)
-        call.options.class_weights = tensor_vector(&weights, batch->weights.stored, batch->weights.format->dlpack, columns);
+        call.options.class_weights =
+            tensor_vector(&weights, batch->weights.stored, batch->weights.format->dlpack, columns);
     if (options->upstream)
         call.options.grad_output =
             tensor_vector(&upstream, batch->upstream.stored, batch->upstream.format->dlpack, batch->upstream.rows);
@@ -268,10 +273,11 @@ static void run_case(const loss_options *options, const float_format *format, co
     loss_batch batch;
     int64_t rows = 3 + ELEMENTS_PER_CASE / columns;
     const float_format *losses = float_format_of_losses(format);
-    judged_case judged = case_of(CROSS_ENTROPY, losses, "%s %s n=%ld %s %s", operation_names[CROSS_ENTROPY], format->name,
-                                 (long)columns, distribution_names[which], options->name);
+    judged_case judged = case_of(CROSS_ENTROPY, losses, "%s %s n=%ld %s %s", operation_names[CROSS_ENTROPY],
+                                 format->name, (long)columns, distribution_names[which], options->name);
     judge *judge = &judged.judge;
-    judge->part[0] = (judge_part){"loss", options->reduction == SOFTMAX_NONE ? losses : NULL, has_extras(options) ? 3 : 2, 0};
+    judge->part[0] =
+        (judge_part){"loss", options->reduction == SOFTMAX_NONE ? losses : NULL, has_extras(options) ? 3 : 2, 0};
     judge->part[1] = (judge_part){"gradient", gradient_format, gradient_format->precision < 20 ? 0.51 : 3, 0};
     judge->part[2] = (judge_part){"targets' gradient", options->probabilities ? losses : NULL, 3, 0};
     loss_batch_make(&batch, options, format, gradient_format, rows, columns, which);
@@ -306,8 +312,9 @@ static void test_confident(void)
             int64_t target = 0;
             tensor x, t, g, l;
             batch_set(&logits, 0, row);
-            library_call call = library_call_of(CROSS_ENTROPY, batch_tensor(&logits, &x), tensor_vector(&t, &target, tensor_int64, 1),
-                                                batch_tensor(&gradient, &g), tensor_vector(&l, loss.stored, format->dlpack, 1), 1);
+            library_call call =
+                library_call_of(CROSS_ENTROPY, batch_tensor(&logits, &x), tensor_vector(&t, &target, tensor_int64, 1),
+                                batch_tensor(&gradient, &g), tensor_vector(&l, loss.stored, format->dlpack, 1), 1);
             call.options.reduction = SOFTMAX_NONE;
             library_run_ok(&call, judged.words);
             batch_widen(&gradient);

@@ -1,6 +1,6 @@
 /* float32 softmax over very many rows: the bar's widths times its distributions, at most 2.1 ULP.
- * Double arithmetic screens: its error, below 2^-40, is 2^-17 ULP here. MPFR judges every row above 1.7 ULP and a sample.
- *   accuracy_many_rows [rows per narrow case, 100000] */
+ * Double arithmetic screens: its error, below 2^-40, is 2^-17 ULP here. MPFR judges every row above 1.7 ULP and a
+ * sample. accuracy_many_rows [rows per narrow case, 100000] */
 #include "oracle/check.h"
 #include "row_batch.h"
 
@@ -23,8 +23,8 @@ static double unit_of(double p)
     return p;
 }
 
-/* The worst error of a row in ULP, or infinity where only the judge can tell: at the edge of the normal range, and for zeros,
- * subnormals and NaN above it. e is scratch. */
+/* The worst error of a row in ULP, or infinity where only the judge can tell: at the edge of the normal range, and for
+ * zeros, subnormals and NaN above it. e is scratch. */
 static double screened_row(const float *x, const float *y, int64_t columns, double *e)
 {
     double maximum = x[0], sum = 0, worst = 0;
@@ -83,15 +83,18 @@ static void screen_chunk(chunk *chunk)
         double *e = allocated((size_t)chunk->columns * sizeof *e);
 #pragma omp for
         for (int64_t r = 0; r < chunk->rows; r++)
-            chunk->screened[r] = screened_row(chunk->x + r * chunk->columns, chunk->y + r * chunk->columns, chunk->columns, e);
+            chunk->screened[r] =
+                screened_row(chunk->x + r * chunk->columns, chunk->y + r * chunk->columns, chunk->columns, e);
         free(e);
     }
 }
 
-/* The chunk's doubtful rows and a sample go to the judge, and its first ones with fakes; returns the worst screened error of the others. */
+/* The chunk's doubtful rows and a sample go to the judge, and its first ones with fakes; returns the worst screened
+ * error of the others. */
 static double judge_chunk(judged_case *judged, const chunk *chunk, int64_t first_row)
 {
-    double *x = allocated((size_t)chunk->columns * sizeof *x), *y = allocated((size_t)chunk->columns * sizeof *y), worst = 0;
+    double *x = allocated((size_t)chunk->columns * sizeof *x), *y = allocated((size_t)chunk->columns * sizeof *y),
+           worst = 0;
     for (int64_t r = 0; r < chunk->rows; r++) {
         bool doubtful = !(chunk->screened[r] < TO_MPFR);
         bool sampled = (first_row + r) % MPFR_SAMPLE == 0 || first_row + r < 10;
@@ -114,8 +117,8 @@ static double judge_chunk(judged_case *judged, const chunk *chunk, int64_t first
 static int64_t run_case(int64_t columns, int64_t rows, distribution which)
 {
     chunk chunk = {CHUNK_ELEMENTS / columns + 1, columns, NULL, NULL, NULL};
-    judged_case judged = case_of(SOFTMAX, &float_formats[0], "softmax float32 n=%ld %s, the doubtful rows", (long)columns,
-                                 distribution_names[which]);
+    judged_case judged = case_of(SOFTMAX, &float_formats[0], "softmax float32 n=%ld %s, the doubtful rows",
+                                 (long)columns, distribution_names[which]);
     double worst = 0;
     int64_t done = 0;
     judged.judge.part[0].bound = BOUND;
@@ -132,8 +135,8 @@ static int64_t run_case(int64_t columns, int64_t rows, distribution which)
         worst = fmax(worst, judge_chunk(&judged, &chunk, done));
         done += chunk.rows;
     }
-    printf("softmax float32 n=%-6ld %-15s %7ld rows: worst %.4f ULP\n", (long)columns, distribution_names[which], (long)rows,
-           fmax(worst, judged.judge.part[0].worst));
+    printf("softmax float32 n=%-6ld %-15s %7ld rows: worst %.4f ULP\n", (long)columns, distribution_names[which],
+           (long)rows, fmax(worst, judged.judge.part[0].worst));
     case_finish(&judged);
     free(chunk.x);
     free(chunk.y);

@@ -46,9 +46,9 @@ static void run_case(operation operation, const float_format *input_format, cons
 {
     random_source source = random_seed((uint64_t)(columns * 64 + (int)which * 8 + (int)operation));
     row_batch input = batch_of(input_format, 1 + elements / columns, columns);
-    judged_case judged = case_of(operation, output_format, "%s %s->%s n=%ld %s %s", operation_names[operation],
-                                 input_format->name, output_format->name, (long)columns, distribution_names[which],
-                                 options->name);
+    judged_case judged =
+        case_of(operation, output_format, "%s %s->%s n=%ld %s %s", operation_names[operation], input_format->name,
+                output_format->name, (long)columns, distribution_names[which], options->name);
     batch_fill(&input, &source, which);
     judge_scores(&judged, operation, &input, options, &source);
     case_finish(&judged);
@@ -106,8 +106,8 @@ static void test_options(operation operation)
 }
 
 /* A row given as a count of each of two values: the bar's named rows. */
-static void run_two_values(operation operation, const float_format *format, double first, int64_t first_count, double second,
-                           int64_t second_count)
+static void run_two_values(operation operation, const float_format *format, double first, int64_t first_count,
+                           double second, int64_t second_count)
 {
     int64_t columns = first_count + second_count;
     row_batch input = batch_of(format, 1, columns);
@@ -116,8 +116,8 @@ static void run_two_values(operation operation, const float_format *format, doub
         format_store(format, input.stored, j, j < first_count ? first : second);
         input.widened[j] = format_load(format, input.stored, j);
     }
-    judged_case judged = case_of(operation, format, "%s %s %ld times %.9g, %ld times %.9g", operation_names[operation], format->name,
-                                 (long)first_count, first, (long)second_count, second);
+    judged_case judged = case_of(operation, format, "%s %s %ld times %.9g, %ld times %.9g", operation_names[operation],
+                                 format->name, (long)first_count, first, (long)second_count, second);
     judge_scores(&judged, operation, &input, &plain, &source);
     case_finish(&judged);
     batch_free(&input);
@@ -174,7 +174,7 @@ static void test_magnitudes(operation operation)
 {
     for (int f = 0; f < 4; f++) {
         const float_format *format = &float_formats[f];
-        for (int exponent = -30; exponent < format->largest_exponent; exponent += exponent > 40 ? 61 : 3) {
+        for (int exponent = -30; exponent<format->largest_exponent; exponent += exponent> 40 ? 61 : 3) {
             enum { ROWS = 60, COLUMNS = 21 };
             double row[COLUMNS];
             random_source source = random_seed((uint64_t)(exponent + 100));
@@ -184,11 +184,12 @@ static void test_magnitudes(operation operation)
                 double offset = ldexp(random_uniform(&source, -1, 1), exponent);
                 for (int j = 0; j < COLUMNS; j++)
                     row[j] = r % 3 == 0 ? ldexp(random_normal(&source) / 8, exponent)
-                                        : offset + fmax(1, fabs(offset) * ldexp(1, 1 - format->precision)) * random_normal(&source);
+                                        : offset + fmax(1, fabs(offset) * ldexp(1, 1 - format->precision)) *
+                                                       random_normal(&source);
                 batch_set(&input, r, row);
             }
-            judged_case judged = case_of(operation, format, "%s %s |x| about 2^%d", operation_names[operation],
-                                         format->name, exponent);
+            judged_case judged =
+                case_of(operation, format, "%s %s |x| about 2^%d", operation_names[operation], format->name, exponent);
             judge_scores(&judged, operation, &input, &plain, &source);
             case_finish(&judged);
             batch_free(&input);

@@ -1,5 +1,5 @@
-/* The oracle's own test: known values (FAULTS.md and by hand), the ULP's edges, the types' conversions, the screen against
- * MPFR, and that the judge rejects what is wrong. */
+/* The oracle's own test: known values (FAULTS.md and by hand), the ULP's edges, the types' conversions, the screen
+ * against MPFR, and that the judge rejects what is wrong. */
 #include "oracle/check.h"
 #include "oracle/judge.h"
 #include "oracle/random_rows.h"
@@ -123,7 +123,8 @@ static void check_ulp(const char *what, double result, long double exact, const 
 
 static void test_ulp_edges(void)
 {
-    const float_format *f32 = &float_formats[0], *f64 = &float_formats[1], *f16 = &float_formats[2], *b16 = &float_formats[3];
+    const float_format *f32 = &float_formats[0], *f64 = &float_formats[1], *f16 = &float_formats[2],
+                       *b16 = &float_formats[3];
     check_ulp("one ULP above 1", 0x1.000002p0, 1, f32, 1, 1);
     check_ulp("one half ULP below 1 counts by the exact value's unit", 0x1.fffffep-1, 1, f32, 0.5, 0.5);
     check_ulp("float64", 0x1.0000000000001p0, 1, f64, 1, 1);
@@ -170,8 +171,8 @@ static void test_formats(void)
     CHECK((store & 0xffff) == 1, "float16's smallest subnormal");
 }
 
-static void fill_problem(random_source *source, operation operation, int variant, double *x, double *dy, double *weights,
-                         double *probabilities, row_problem *problem)
+static void fill_problem(random_source *source, operation operation, int variant, double *x, double *dy,
+                         double *weights, double *probabilities, row_problem *problem)
 {
     int64_t columns = problem->columns;
     distribution which = (distribution)(variant % DISTRIBUTIONS);
@@ -258,13 +259,14 @@ static void test_judge(void)
             exact_solve(&problem, &exact);
             for (int64_t i = 0; i < exact.count; i++)
                 result[i] = format_round(&float_formats[f], mpfr_get_d(exact.value[i], MPFR_RNDN)) + 0.0;
-            CHECK(judge_row(&judge, &problem, result), "%s %s: the exact answer is right; worst %g", operation_names[operation],
-                  float_formats[f].name, judge.part[0].worst);
+            CHECK(judge_row(&judge, &problem, result), "%s %s: the exact answer is right; worst %g",
+                  operation_names[operation], float_formats[f].name, judge.part[0].worst);
             result[0] += 4 * (double)ulp_unit(fabsl(mpfr_get_ld(exact.magnitude[0], MPFR_RNDN)), &float_formats[f]);
             CHECK(!judge_row(&judge, &problem, result), "%s %s: 4 ULP off is wrong", operation_names[operation],
                   float_formats[f].name);
             fakes &= judge_fakes(&judge, &problem);
-            CHECK(fakes == 0, "%s %s: a fake passes, mask %u", operation_names[operation], float_formats[f].name, fakes);
+            CHECK(fakes == 0, "%s %s: a fake passes, mask %u", operation_names[operation], float_formats[f].name,
+                  fakes);
             judge_free(&judge);
         }
     }

@@ -47,7 +47,10 @@ void batch_fill(row_batch *batch, random_source *source, distribution which)
     free(row);
 }
 
-void batch_poison(row_batch *batch) { memset(batch->stored, 0xc5, (size_t)(batch->rows * batch->columns * batch->format->bytes)); }
+void batch_poison(row_batch *batch)
+{
+    memset(batch->stored, 0xc5, (size_t)(batch->rows * batch->columns * batch->format->bytes));
+}
 
 void batch_widen(row_batch *batch)
 {
@@ -55,7 +58,10 @@ void batch_widen(row_batch *batch)
         batch->widened[at] = format_load(batch->format, batch->stored, at);
 }
 
-const double *batch_row(const row_batch *batch, int64_t row) { return batch->widened + row * batch->columns; }
+const double *batch_row(const row_batch *batch, int64_t row)
+{
+    return batch->widened + row * batch->columns;
+}
 
 DLTensor *batch_tensor(const row_batch *batch, tensor *made)
 {

@@ -1,4 +1,5 @@
-/* Batches of contiguous rows for the accuracy tests: inputs as stored and as widened doubles, calls, and judged results. */
+/* Batches of contiguous rows for the accuracy tests: inputs as stored and as widened doubles, calls, and judged
+ * results. */
 #ifndef TESTS_ROW_BATCH_H
 #define TESTS_ROW_BATCH_H
 
@@ -10,7 +11,7 @@ typedef struct row_batch {
     const float_format *format;
     int64_t rows;
     int64_t columns;
-    void *stored;   /* (rows, columns) of the format */
+    void *stored; /* (rows, columns) of the format */
     double *widened;
 } row_batch;
 
@@ -18,8 +19,8 @@ row_batch batch_of(const float_format *format, int64_t rows, int64_t columns);
 void batch_free(row_batch *batch);
 void batch_set(row_batch *batch, int64_t row, const double *values); /* rounds them to the format */
 void batch_fill(row_batch *batch, random_source *source, distribution which);
-void batch_poison(row_batch *batch);  /* bytes 0xc5 */
-void batch_widen(row_batch *batch);   /* after the library has written `stored` */
+void batch_poison(row_batch *batch); /* bytes 0xc5 */
+void batch_widen(row_batch *batch);  /* after the library has written `stored` */
 const double *batch_row(const row_batch *batch, int64_t row);
 DLTensor *batch_tensor(const row_batch *batch, tensor *made);
 
@@ -35,7 +36,8 @@ enum { FAKE_ROWS = 50 }; /* so many rows are also judged with fakes as their res
 judged_case case_of(operation operation, const float_format *format, const char *words_format, ...)
     __attribute__((format(printf, 3, 4)));
 void case_row(judged_case *judged, const row_problem *problem, const double *result);
-/* Prints, checks the bounds and that no fake passed, frees. Adds to the totals that accuracy programs print at their end. */
+/* Prints, checks the bounds and that no fake passed, frees. Adds to the totals that accuracy programs print at their
+ * end. */
 void case_finish(judged_case *judged);
 void case_print_totals(void);
 

@@ -37,7 +37,8 @@ static void *checked(void *memory)
     return memory;
 }
 
-void score_inputs_make(score_inputs *inputs, const score_options *options, const row_batch *batch, random_source *source)
+void score_inputs_make(score_inputs *inputs, const score_options *options, const row_batch *batch,
+                       random_source *source)
 {
     int64_t rows = batch->rows, columns = batch->columns;
     memset(inputs, 0, sizeof *inputs);
@@ -97,7 +98,8 @@ bool score_problem(score_inputs *inputs, operation operation, int64_t row, row_p
     const score_options *options = inputs->options;
     int64_t columns = inputs->batch->columns;
     bool any = false;
-    *problem = row_problem_of(operation, columns, batch_row(options->softcap != 0 ? &inputs->capped : inputs->batch, row));
+    *problem =
+        row_problem_of(operation, columns, batch_row(options->softcap != 0 ? &inputs->capped : inputs->batch, row));
     problem->scale = options->scale;
     problem->bias = options->bias ? inputs->bias.widened : NULL;
     problem->seen = inputs->seen;

@@ -1,4 +1,5 @@
-/* The options that make scores of inputs, as the accuracy tests combine them, and what a row's problem becomes under them. */
+/* The options that make scores of inputs, as the accuracy tests combine them, and what a row's problem becomes under
+ * them. */
 #ifndef TESTS_SCORE_OPTIONS_H
 #define TESTS_SCORE_OPTIONS_H
 
@@ -22,11 +23,12 @@ typedef struct score_inputs {
     row_batch bias;   /* one row */
     uint8_t *mask;
     int64_t *lengths;
-    bool *seen;       /* of the row that score_problem was last asked for */
+    bool *seen; /* of the row that score_problem was last asked for */
     tensor bias_tensor, mask_tensor, lengths_tensor;
 } score_inputs;
 
-void score_inputs_make(score_inputs *inputs, const score_options *options, const row_batch *batch, random_source *source);
+void score_inputs_make(score_inputs *inputs, const score_options *options, const row_batch *batch,
+                       random_source *source);
 void score_inputs_free(score_inputs *inputs);
 void score_inputs_set(score_inputs *inputs, softmax_options *call_options);
 

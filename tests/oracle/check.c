@@ -28,7 +28,10 @@ bool check_that(bool condition, const char *file, int line, const char *expressi
     return false;
 }
 
-long check_failures(void) { return failures; }
+long check_failures(void)
+{
+    return failures;
+}
 
 int check_finish(const char *program)
 {

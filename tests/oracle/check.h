@@ -1,5 +1,5 @@
-/* The tests' assert: a check that fails is counted and printed with its place, and the program goes on. A program ends with
- * `return check_finish("name")`, which says what was counted and gives the exit status. */
+/* The tests' assert: a check that fails is counted and printed with its place, and the program goes on. A program ends
+ * with `return check_finish("name")`, which says what was counted and gives the exit status. */
 #ifndef TESTS_CHECK_H
 #define TESTS_CHECK_H
 

@@ -1,5 +1,5 @@
-/* The judge: exact answers in MPFR. 320 bits hold every sum of a product of two doubles and a third at ordinary exponents
- * exactly, and keep 250 good bits where they do not. */
+/* The judge: exact answers in MPFR. 320 bits hold every sum of a product of two doubles and a third at ordinary
+ * exponents exactly, and keep 250 good bits where they do not. */
 #ifndef TESTS_EXACT_H
 #define TESTS_EXACT_H
 
@@ -16,7 +16,8 @@ typedef struct exact_answer {
     mpfr_t *magnitude;
 } exact_answer;
 
-/* An answer may be solved into again and again; {0} is an empty one. Values of columns that take no part: 0, or -inf. */
+/* An answer may be solved into again and again; {0} is an empty one. Values of columns that take no part: 0, or -inf.
+ */
 void exact_solve(const row_problem *problem, exact_answer *answer);
 void exact_answer_free(exact_answer *answer);
 
@@ -27,9 +28,9 @@ void exact_softcap(mpfr_t z, double x, double softcap);
 typedef struct exact_scores {
     int64_t columns;
     int64_t capacity;
-    int64_t top;     /* the first column that holds the maximum */
-    mpfr_t *score;   /* minus the maximum; -inf where a column takes no part */
-    mpfr_t *weight;  /* exp(score - maximum); 0 where a column takes no part */
+    int64_t top;    /* the first column that holds the maximum */
+    mpfr_t *score;  /* minus the maximum; -inf where a column takes no part */
+    mpfr_t *weight; /* exp(score - maximum); 0 where a column takes no part */
     mpfr_t maximum;
     mpfr_t rest;      /* sum of the weights but the top's, which is 1 */
     mpfr_t total;     /* 1 + rest */

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <mpfr.h>
 
-/* softmax: S = sum dy_j y_j and M = sum |dy_j y_j|; log_softmax: S = sum dy_j and M = sum |dy_j|. Columns without a share take
- * no part. */
+/* softmax: S = sum dy_j y_j and M = sum |dy_j y_j|; log_softmax: S = sum dy_j and M = sum |dy_j|. Columns without a
+ * share take no part. */
 static void sum_upstream(const row_problem *problem, mpfr_t sum, mpfr_t magnitude)
 {
     mpfr_t term;

@@ -1,8 +1,9 @@
-/* Every form of the loss is sum_k c_k (l - z_k) + z_loss l^2, where c holds the target, the smoothing and the class weights:
- * a hard target t has c_k = w_t (1 - e) [k = t] + (e/V) w_k, probabilities p have c_k = w_k ((1 - e) p_k + e/V).
- * Its gradient is p_k (C - c_k) - c_k (1 - p_k) + 2 z_loss l p_k with C the sum of c: written so, a confident target's
- * p - 1 is minus the others' share, and nothing cancels. Its terms' magnitudes are w_t (1 - e) |p_k - [k = t]|, relative next to 0,
- * then p_k S + s_k with s the smoothing's part of c (for probabilities all of c), and 2 z_loss |l| p_k. */
+/* Every form of the loss is sum_k c_k (l - z_k) + z_loss l^2, where c holds the target, the smoothing and the class
+ * weights: a hard target t has c_k = w_t (1 - e) [k = t] + (e/V) w_k, probabilities p have c_k = w_k ((1 - e) p_k +
+ * e/V). Its gradient is p_k (C - c_k) - c_k (1 - p_k) + 2 z_loss l p_k with C the sum of c: written so, a confident
+ * target's p - 1 is minus the others' share, and nothing cancels. Its terms' magnitudes are w_t (1 - e) |p_k - [k =
+ * t]|, relative next to 0, then p_k S + s_k with s the smoothing's part of c (for probabilities all of c), and 2 z_loss
+ * |l| p_k. */
 #include "exact.h"
 
 #include <math.h>
@@ -10,14 +11,14 @@
 #include <stdlib.h>
 
 typedef struct loss_numbers {
-    mpfr_t sum;           /* C */
-    mpfr_t hard;          /* w_t (1 - e); 0 for probabilities */
-    mpfr_t spread;        /* S */
-    mpfr_t logsumexp;     /* l */
-    mpfr_t z_slope;       /* 2 z_loss l / rows_divisor */
-    mpfr_t share;         /* p_k */
-    mpfr_t others;        /* 1 - p_k */
-    mpfr_t slope;         /* of the softcap: sech^2(raw / softcap) */
+    mpfr_t sum;       /* C */
+    mpfr_t hard;      /* w_t (1 - e); 0 for probabilities */
+    mpfr_t spread;    /* S */
+    mpfr_t logsumexp; /* l */
+    mpfr_t z_slope;   /* 2 z_loss l / rows_divisor */
+    mpfr_t share;     /* p_k */
+    mpfr_t others;    /* 1 - p_k */
+    mpfr_t slope;     /* of the softcap: sech^2(raw / softcap) */
     mpfr_t term, scratch;
 } loss_numbers;
 
@@ -58,7 +59,8 @@ static void others_share(const exact_scores *scores, int64_t k, mpfr_t others)
     mpfr_div(others, others, scores->total, MPFR_RNDN);
 }
 
-static void loss_value(const row_problem *problem, const exact_scores *scores, loss_numbers *numbers, exact_answer *answer)
+static void loss_value(const row_problem *problem, const exact_scores *scores, loss_numbers *numbers,
+                       exact_answer *answer)
 {
     mpfr_ptr loss = answer->value[0], magnitude = answer->magnitude[0];
     mpfr_set_zero(loss, 1);
@@ -106,8 +108,8 @@ static void gradient_value(const row_problem *problem, const exact_scores *score
     mpfr_div(numbers->share, scores->weight[k], scores->total, MPFR_RNDN);
     others_share(scores, k, numbers->others);
     mpfr_sub(value, numbers->sum, numbers->term, MPFR_RNDN);
-    mpfr_mul(value, value, numbers->share, MPFR_RNDN);                   /* p (C - c) */
-    mpfr_mul(numbers->term, numbers->term, numbers->others, MPFR_RNDN);  /* c (1 - p) */
+    mpfr_mul(value, value, numbers->share, MPFR_RNDN);                  /* p (C - c) */
+    mpfr_mul(numbers->term, numbers->term, numbers->others, MPFR_RNDN); /* c (1 - p) */
     mpfr_sub(value, value, numbers->term, MPFR_RNDN);
     spread_coefficient(problem, k, magnitude, numbers->scratch);
     mpfr_mul(numbers->term, numbers->share, numbers->spread, MPFR_RNDN);
@@ -128,8 +130,8 @@ static void gradient_value(const row_problem *problem, const exact_scores *score
 }
 
 /* d loss / d probability_k = (1 - e) w_k (l - z_k) */
-static void targets_gradient_value(const row_problem *problem, const exact_scores *scores, loss_numbers *numbers, int64_t k,
-                                   mpfr_t value, mpfr_t magnitude)
+static void targets_gradient_value(const row_problem *problem, const exact_scores *scores, loss_numbers *numbers,
+                                   int64_t k, mpfr_t value, mpfr_t magnitude)
 {
     mpfr_set_ui(value, 1, MPFR_RNDN);
     mpfr_sub_d(value, value, problem->label_smoothing, MPFR_RNDN);
@@ -145,7 +147,8 @@ void exact_cross_entropy(const row_problem *problem, exact_answer *answer)
 {
     const exact_scores *scores = exact_scores_of(problem);
     loss_numbers n;
-    mpfr_inits2(EXACT_BITS, n.sum, n.hard, n.spread, n.logsumexp, n.z_slope, n.share, n.others, n.slope, n.term, n.scratch, (mpfr_ptr)NULL);
+    mpfr_inits2(EXACT_BITS, n.sum, n.hard, n.spread, n.logsumexp, n.z_slope, n.share, n.others, n.slope, n.term,
+                n.scratch, (mpfr_ptr)NULL);
     loss_value(problem, scores, &n, answer);
     for (int64_t k = 0; k < problem->columns; k++) {
         mpfr_ptr value = answer->value[1 + k], magnitude = answer->magnitude[1 + k];
@@ -159,5 +162,6 @@ void exact_cross_entropy(const row_problem *problem, exact_answer *answer)
     for (int64_t k = 0; problem->probabilities && k < problem->columns; k++)
         targets_gradient_value(problem, scores, &n, k, answer->value[1 + problem->columns + k],
                                answer->magnitude[1 + problem->columns + k]);
-    mpfr_clears(n.sum, n.hard, n.spread, n.logsumexp, n.z_slope, n.share, n.others, n.slope, n.term, n.scratch, (mpfr_ptr)NULL);
+    mpfr_clears(n.sum, n.hard, n.spread, n.logsumexp, n.z_slope, n.share, n.others, n.slope, n.term, n.scratch,
+                (mpfr_ptr)NULL);
 }

@@ -1,5 +1,5 @@
-/* The library's four types as the tests see them: their range, and the way between them and double, written apart from the
- * library's own conversions. */
+/* The library's four types as the tests see them: their range, and the way between them and double, written apart from
+ * the library's own conversions. */
 #ifndef TESTS_FLOAT_FORMATS_H
 #define TESTS_FLOAT_FORMATS_H
 

@@ -1,5 +1,5 @@
-/* Judges the library's results row by row and keeps the worst error. Long double screens; MPFR judges every row whose screened
- * error comes near the bound, and a sample of the others. */
+/* Judges the library's results row by row and keeps the worst error. Long double screens; MPFR judges every row whose
+ * screened error comes near the bound, and a sample of the others. */
 #ifndef TESTS_JUDGE_H
 #define TESTS_JUDGE_H
 
@@ -40,8 +40,8 @@ bool judge_row(judge *judge, const row_problem *problem, const double *result);
 bool judge_holds(const judge *judge);
 void judge_print(const judge *judge, const char *words);
 
-/* A judge must reject results that a lazy kernel could write: all zeros, uniform 1/n, an untouched output (0xc5 bytes). Counts which of the
- * three pass as right for this row: bit 0, 1, 2. Over a case's rows the AND of these must be 0. */
+/* A judge must reject results that a lazy kernel could write: all zeros, uniform 1/n, an untouched output (0xc5 bytes).
+ * Counts which of the three pass as right for this row: bit 0, 1, 2. Over a case's rows the AND of these must be 0. */
 unsigned judge_fakes(judge *judge, const row_problem *problem);
 
 #endif

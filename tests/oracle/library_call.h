@@ -25,7 +25,8 @@ extern char library_message[512];
 /* Runs and checks for SOFTMAX_OK; false, with a failed check, otherwise. */
 bool library_run_ok(library_call *call, const char *words);
 
-/* The names of the instruction sets that run here, best last; says on standard output which do and which are skipped. */
+/* The names of the instruction sets that run here, best last; says on standard output which do and which are skipped.
+ */
 int library_instruction_sets(const char *names[], int capacity);
 
 #endif

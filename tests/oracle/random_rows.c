@@ -1,8 +1,12 @@
 #include "random_rows.h"
 
-const char *const distribution_names[DISTRIBUTIONS] = {"N(0,1)", "10 N(0,1)", "U[-80,0]", "1e4 + 5 N(0,1)", "two-valued"};
+const char *const distribution_names[DISTRIBUTIONS] = {"N(0,1)", "10 N(0,1)", "U[-80,0]", "1e4 + 5 N(0,1)",
+                                                       "two-valued"};
 
-random_source random_seed(uint64_t seed) { return (random_source){seed}; }
+random_source random_seed(uint64_t seed)
+{
+    return (random_source){seed};
+}
 
 /* splitmix64: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014. */
 uint64_t random_bits(random_source *source)
@@ -13,7 +17,10 @@ uint64_t random_bits(random_source *source)
     return z ^ z >> 31;
 }
 
-int64_t random_below(random_source *source, int64_t bound) { return (int64_t)(random_bits(source) % (uint64_t)bound); }
+int64_t random_below(random_source *source, int64_t bound)
+{
+    return (int64_t)(random_bits(source) % (uint64_t)bound);
+}
 
 double random_uniform(random_source *source, double low, double high)
 {

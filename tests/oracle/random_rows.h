@@ -1,5 +1,5 @@
-/* Rows of test inputs from an integer generator: only integer arithmetic and exact scalings feed them, so that a seed gives
- * the same bits on every machine and with every C library. */
+/* Rows of test inputs from an integer generator: only integer arithmetic and exact scalings feed them, so that a seed
+ * gives the same bits on every machine and with every C library. */
 #ifndef TESTS_RANDOM_ROWS_H
 #define TESTS_RANDOM_ROWS_H
 

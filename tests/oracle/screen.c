@@ -126,7 +126,8 @@ static long double spread_coefficient(const row_problem *problem, int64_t k)
 {
     if (problem->probabilities)
         return coefficient(problem, k);
-    return (problem->class_weights ? problem->class_weights[k] : 1) * ((long double)problem->label_smoothing / problem->columns);
+    return (problem->class_weights ? problem->class_weights[k] : 1) *
+           ((long double)problem->label_smoothing / problem->columns);
 }
 
 static void solve_loss_gradient(const row_problem *problem, const score_sums *sums, long double coefficients,
@@ -134,7 +135,8 @@ static void solve_loss_gradient(const row_problem *problem, const score_sums *su
 {
     long double hard = 0;
     if (!problem->probabilities)
-        hard = (problem->class_weights ? problem->class_weights[problem->target] : 1) * (1 - (long double)problem->label_smoothing);
+        hard = (problem->class_weights ? problem->class_weights[problem->target] : 1) *
+               (1 - (long double)problem->label_smoothing);
     long double z_slope = 2 * problem->z_loss * (sums->maximum + sums->log_total) / problem->rows_divisor;
     for (int64_t k = 0; k < problem->columns; k++) {
         if (!row_problem_sees(problem, k)) {
@@ -176,7 +178,8 @@ static void solve_cross_entropy(const row_problem *problem, const score_sums *su
     solve_loss_gradient(problem, sums, coefficients, spread, answer);
     for (int64_t k = 0; problem->probabilities && k < problem->columns; k++) {
         long double weight = problem->class_weights ? problem->class_weights[k] : 1;
-        long double slope = (1 - (long double)problem->label_smoothing) * weight * problem->upstream / problem->terms_divisor;
+        long double slope =
+            (1 - (long double)problem->label_smoothing) * weight * problem->upstream / problem->terms_divisor;
         answer->value[1 + problem->columns + k] = slope * (sums->log_total - answer->score[k]);
         answer->magnitude[1 + problem->columns + k] = fabsl(answer->value[1 + problem->columns + k]);
     }

@@ -1,5 +1,5 @@
-/* The quick form of exact.h: the same answers in long double, some 60 good bits. It clears rows that are plainly right, so that
- * MPFR need judge only the others and a sample; tests/oracle/oracle_test.c holds it against MPFR. */
+/* The quick form of exact.h: the same answers in long double, some 60 good bits. It clears rows that are plainly right,
+ * so that MPFR need judge only the others and a sample; tests/oracle/oracle_test.c holds it against MPFR. */
 #ifndef TESTS_SCREEN_H
 #define TESTS_SCREEN_H
 

@@ -16,7 +16,8 @@ typedef struct tensor {
 } tensor;
 
 /* strides in elements; NULL: row-major, with DLPack's strides NULL. Returns &made->dl. */
-DLTensor *tensor_make(tensor *made, void *data, DLDataType type, int ndim, const int64_t *shape, const int64_t *strides);
+DLTensor *tensor_make(tensor *made, void *data, DLDataType type, int ndim, const int64_t *shape,
+                      const int64_t *strides);
 
 /* (rows, columns) and (count), row-major. */
 DLTensor *tensor_matrix(tensor *made, void *data, DLDataType type, int64_t rows, int64_t columns);

@@ -1,7 +1,7 @@
-/* Errors in ULP: |result - exact| in units of the last place that a format has at the magnitude (mostly the exact value itself).
- * What no bound allows is infinite: NaN, -0, a subnormal where the format's are flushed, a wrong infinity.
- * Below the smallest normal of a format whose subnormals are flushed, +0 is right; within a few units of that edge (half of
- * one for bfloat16) both neighbours are. float16 keeps its subnormals, whose unit is 2^-24. */
+/* Errors in ULP: |result - exact| in units of the last place that a format has at the magnitude (mostly the exact value
+ * itself). What no bound allows is infinite: NaN, -0, a subnormal where the format's are flushed, a wrong infinity.
+ * Below the smallest normal of a format whose subnormals are flushed, +0 is right; within a few units of that edge
+ * (half of one for bfloat16) both neighbours are. float16 keeps its subnormals, whose unit is 2^-24. */
 #ifndef TESTS_ULP_H
 #define TESTS_ULP_H
 
