@@ -7,7 +7,7 @@ target_link_libraries(planted_fault PRIVATE OpenMP::OpenMP_C Threads::Threads)
 if(SOFTMAX_SANITIZE MATCHES "thread")
     set(softmax_planted_faults race_openmp race_threads)
 else()
-    set(softmax_planted_faults heap_overflow use_after_free signed_overflow leak)
+    set(softmax_planted_faults heap_overflow use_after_free signed_overflow leak leak_in_loop)
 endif()
 foreach(fault IN ITEMS none ${softmax_planted_faults})
     add_test(NAME planted_${fault} COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/planted.sh

@@ -8,7 +8,7 @@ race_openmp | race_threads) expected='ThreadSanitizer: data race' ;;
 heap_overflow) expected='AddressSanitizer: heap-buffer-overflow' ;;
 use_after_free) expected='AddressSanitizer: heap-use-after-free' ;;
 signed_overflow) expected='signed integer overflow' ;;
-leak) expected='LeakSanitizer: detected memory leaks' ;;
+leak | leak_in_loop) expected='LeakSanitizer: detected memory leaks' ;;
 *) echo "planted.sh: unknown fault '$fault'"; exit 2 ;;
 esac
 

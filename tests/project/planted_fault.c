@@ -35,6 +35,22 @@ static void openmp_loops(int racy)
     }
 }
 
+/* A leak whose stack goes through the OpenMP runtime, in its own threads too. */
+static void allocating_loop(int leaky)
+{
+#pragma omp parallel for num_threads(2)
+    for (int i = 0; i < 4; i++) {
+        char *volatile block = malloc(16);
+        if (block != NULL) {
+            block[0] = 1;
+        }
+        if (!leaky || i < 3) {
+            free(block);
+        }
+        block = NULL;
+    }
+}
+
 static void *add(void *racy)
 {
     for (int i = 0; i < 1000; i++) {
@@ -91,6 +107,7 @@ int main(int argc, char **argv)
     const char *fault = argc > 1 ? argv[1] : "none";
     openmp_loops(strcmp(fault, "race_openmp") == 0);
     threads(strcmp(fault, "race_threads") == 0);
+    allocating_loop(strcmp(fault, "leak_in_loop") == 0);
     memory(fault);
     puts("done");
     return 0;
