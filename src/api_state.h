@@ -21,7 +21,7 @@ static inline softmax_type softmax_state_type(const softmax_state *state)
 static inline arithmetic softmax_arithmetic_of(softmax_type type)
 {
     if (type == SOFTMAX_FLOAT16 || type == SOFTMAX_BFLOAT16)
-        return ARITHMETIC_16;
+        return type == SOFTMAX_FLOAT16 ? ARITHMETIC_FLOAT16 : ARITHMETIC_BFLOAT16;
     return type == SOFTMAX_FLOAT64 ? ARITHMETIC_64 : ARITHMETIC_32;
 }
 

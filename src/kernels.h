@@ -43,7 +43,7 @@ typedef struct operand {
 
 typedef struct softmax_job {
     operation op;
-    arithmetic kind; /* by the output's type: 16-bit output ARITHMETIC_16, float32 _32, float64 _64; cross-entropy of 16-bit
+    arithmetic kind; /* by the output's type: float32 output ARITHMETIC_32, float64 _64, and so on; cross-entropy of 16-bit
                         logits and logsumexp into float32: _32 */
     int64_t rows;    /* product of shape[0 .. dimensions) */
     int64_t columns;

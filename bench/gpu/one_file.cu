@@ -109,10 +109,9 @@ template <bool BRIEF> __device__ __forceinline__ float element_term(float z, flo
     float v, a, b;
     if (BRIEF) {
         float t = fmaf(z, TERM32_LOG2E, magic), r = fmaf(t - magic, -TERM32_LN2_HI, z), p;
-        p = fmaf(TERM16_C5, r, TERM16_C4);
-        p = fmaf(p, r, TERM16_C3);
-        p = fmaf(p, r, TERM16_C2);
-        p = fmaf(p, r, TERM16_C1);
+        p = fmaf(TERMB16_C4, r, TERMB16_C3);
+        p = fmaf(p, r, TERMB16_C2);
+        p = fmaf(p, r, TERMB16_C1);
         p = fmaf(p, r, 1.0f);
         v = __uint_as_float(__float_as_uint(p) + (__float_as_uint(t) << 23));
         a = v + TERM32_HIGH;
@@ -121,7 +120,7 @@ template <bool BRIEF> __device__ __forceinline__ float element_term(float z, flo
         low += __float_as_uint(b);
         return v;
     }
-    term32 t = term32_fast(z, 0.0f, magic, 0);
+    term32 t = term32_fast(z, 0.0f, magic, ARITHMETIC_32);
     high += t.high + float_bits(TERM32_HIGH);
     low += t.low + float_bits(TERM32_LOW);
     return t.v;
@@ -255,6 +254,63 @@ template <typename T, int COUNT, typename GET> __device__ __forceinline__ row_re
     return r;
 }
 
+/* The same for the short arithmetic, made short itself: what each warp can do for its own block is done before the exchange. */
+struct block_note {
+    unsigned key;       /* order of the maximum */
+    int k;              /* its exponent */
+    unsigned mantissa;  /* its term is mantissa 2^(k - 23) */
+    int unit;           /* of the digits: kb - 41 */
+    unsigned digits_low;
+    unsigned digits_high;
+};
+
+__device__ __forceinline__ block_note note_of(const block_info &info) {
+    block_note n;
+    float k = term32_exponent(info.maximum);
+    unsigned moved = __float_as_uint(info.top) - ((unsigned)((int)(k - info.exponent) + SOFTMAX_BIAS) << 23);
+    n.key = order_of(info.maximum);
+    n.k = (int)k;
+    n.mantissa = ((moved & 0x7fffffu) | 0x800000u) << ((moved >> 23) - 126); /* in [0.5, 1) or [1, 2): one bit up */
+    n.unit = (int)info.exponent - TERM32_LOW_UNIT;
+    n.digits_low = (unsigned)info.digits;
+    n.digits_high = (unsigned)((uint64_t)info.digits >> 32);
+    return n;
+}
+
+template <int COUNT> __device__ __forceinline__ row_readout add_up_notes(const block_note *notes) {
+    const int lane = threadIdx.x & 31;
+    block_note n = notes[lane < COUNT ? lane : 0];
+    uint64_t digits = ((uint64_t)n.digits_high << 32) | n.digits_low;
+    if (lane >= COUNT) {
+        n.key = 0;
+        n.mantissa = 0;
+        digits = 0;
+    }
+    unsigned top_key = __reduce_max_sync(EVERY, n.key);
+    int owner = __ffs(__ballot_sync(EVERY, n.key == top_key)) - 1;
+    row_readout r;
+    r.k = __shfl_sync(EVERY, n.k, owner);
+    float f = (float)__shfl_sync(EVERY, n.mantissa, owner) * 0x1p-24f;
+    if (lane == owner) n.mantissa = 0;
+    int top = -0x40000000;
+    if (digits) top = (n.unit + 62) >> 5;
+    if (n.mantissa) top = max(top, (n.k - 52 + 62) >> 5);
+    top = __reduce_max_sync(EVERY, top);
+    uint32_t word[ACCUMULATOR_LIMBS], word_e[ACCUMULATOR_LIMBS];
+    accumulator_words(digits, n.unit, top, word);
+    accumulator_words((uint64_t)n.mantissa << 28, n.k - 52, top, word_e);
+    accumulator sum;
+    sum.top = top;
+#pragma unroll
+    for (int i = 0; i < ACCUMULATOR_FIRST_LIMBS; i++) {
+        unsigned low = (word[i] & 0xffffu) + (word_e[i] & 0xffffu), high = (word[i] >> 16) + (word_e[i] >> 16);
+        sum.limb[i] = ((int64_t)__reduce_add_sync(EVERY, high) << 16) + __reduce_add_sync(EVERY, low);
+    }
+    r.inverse = (double)__frcp_rn((float)((double)f + accumulator_read_small(sum, r.k)));
+    r.most = 0.0f;
+    return r;
+}
+
 template <typename T, int VECTORS>
 __device__ __forceinline__ void write_block(const row_readout &r, float exponent, const float *v, uint4 *to) {
     const int per = traits<T>::per_vector;
@@ -299,17 +355,24 @@ __global__ void __launch_bounds__(32 * WARPS * ROWS, RESIDENT) softmax_rows(cons
     }
     row_readout r;
     if (WARPS > 1) {
-        __shared__ block_info shared[WARPS * BLOCKS];
-        if (lane == 0) {
-#pragma unroll
-            for (int b = 0; b < BLOCKS; b++) shared[warp * BLOCKS + b] = info[b];
-        }
+        __shared__ block_info shared[traits<T>::brief ? 1 : WARPS * BLOCKS];
+        __shared__ block_note notes[traits<T>::brief ? WARPS * BLOCKS : 1];
         __shared__ row_readout total;
-        /* one warp adds up; which one varies, since warp 0 of every thread block would sit on the same scheduler */
-        const int duty = (int)((blockIdx.x * 2654435761u) >> 16) % WARPS;
+#pragma unroll
+        for (int b = 0; b < BLOCKS; b++) {
+            if (traits<T>::brief) {
+                block_note n = note_of(info[b]);
+                if (lane == 0) notes[warp * BLOCKS + b] = n;
+            } else if (lane == 0) {
+                shared[warp * BLOCKS + b] = info[b];
+            }
+        }
         __syncthreads();
-        if (warp == duty) {
-            r = add_up<T, WARPS * BLOCKS>([&](int b) { return shared[b]; });
+        if (warp == 0) { /* every warp for itself costs more: the schedulers are the limit */
+            if (traits<T>::brief && WARPS * BLOCKS <= 32)
+                r = add_up_notes<WARPS * BLOCKS>(notes);
+            else
+                r = add_up<T, WARPS * BLOCKS>([&](int b) { return shared[b]; });
             if (lane == 0) total = r;
         }
         __syncthreads();
@@ -326,6 +389,44 @@ __global__ void __launch_bounds__(32 * WARPS * ROWS, RESIDENT) softmax_rows(cons
     uint4 *to = y + (row * WARPS + part) * (BLOCKS * VECTORS * 32) + lane;
 #pragma unroll
     for (int b = 0; b < BLOCKS; b++) write_block<T, VECTORS>(r, info[b].exponent, v[b], to + b * VECTORS * 32);
+}
+
+/* Persistent thread blocks, a row at a time, the next row's loads in flight while this one is added up and written. */
+template <typename T, int VECTORS, int WARPS, int RESIDENT>
+__global__ void __launch_bounds__(32 * WARPS, RESIDENT) softmax_stream(const uint4 *x, uint4 *y, long rows) {
+    const int N = VECTORS * traits<T>::per_vector;
+    const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+    __shared__ block_info shared[WARPS];
+    __shared__ row_readout total;
+    uint4 raw[VECTORS];
+    long row = blockIdx.x;
+    const uint4 *from = x + (row * WARPS + warp) * (VECTORS * 32) + lane;
+    const long step = (long)gridDim.x * WARPS * VECTORS * 32;
+    uint4 *to = y + (from - x);
+    int duty = 0;
+    if (row < rows) {
+#pragma unroll
+        for (int i = 0; i < VECTORS; i++) raw[i] = __ldcs(from + i * 32);
+    }
+    for (; row < rows; row += gridDim.x) {
+        float v[N];
+        block_info info = do_block<T, VECTORS>(raw, v);
+        from += step;
+        if (row + gridDim.x < rows) {
+#pragma unroll
+            for (int i = 0; i < VECTORS; i++) raw[i] = __ldcs(from + i * 32);
+        }
+        if (lane == 0) shared[warp] = info;
+        __syncthreads();
+        if (warp == duty) {
+            row_readout r = add_up<T, WARPS>([&](int b) { return shared[b]; });
+            if (lane == 0) total = r;
+        }
+        duty = duty + 1 == WARPS ? 0 : duty + 1;
+        __syncthreads();
+        write_block<T, VECTORS>(total, info.exponent, v, to);
+        to += step;
+    }
 }
 
 /* The generator of both sides: 24 bits of a hash, in [-8, 8). */
@@ -369,23 +470,38 @@ template <typename F> static float median_ms(F f) {
 
 static float copy_ms;
 
+template <typename F>
+static void measure(const char *type, const char *form, long columns, int warps, int blocks, int rows_per_cta, int resident,
+                    const cudaFuncAttributes &attributes, void *y, size_t bytes, size_t element, F launch) {
+    CHECK(cudaMemset(y, 0xcd, bytes));
+    launch();
+    CHECK(cudaGetLastError());
+    std::vector<unsigned char> host(64 * columns * element);
+    CHECK(cudaMemcpy(host.data(), y, host.size(), cudaMemcpyDeviceToHost));
+    uint64_t hash = 1469598103934665603ull;
+    for (unsigned char c : host) hash = (hash ^ c) * 1099511628211ull;
+    float ms = median_ms(launch);
+    printf("%-8s %6ld columns  %-6s warps %2d blocks/warp %d rows/cta %d x%-2d regs %3d spill %3zu  %6.1f %% of copy  hash %016llx\n", type, columns,
+           form, warps, blocks, rows_per_cta, resident, attributes.numRegs, attributes.localSizeBytes, 100.0f * copy_ms / ms,
+           (unsigned long long)hash);
+}
+
 template <typename T, int VECTORS, int BLOCKS, int WARPS, int ROWS, int RESIDENT = 1> static void run(const char *type, void *x, void *y, size_t bytes) {
     const long columns = 32L * VECTORS * traits<T>::per_vector * BLOCKS * WARPS, rows = (long)(bytes / sizeof(T)) / columns;
     auto launch = [&] {
         softmax_rows<T, VECTORS, BLOCKS, WARPS, ROWS, RESIDENT><<<(unsigned)((rows + ROWS - 1) / ROWS), 32 * WARPS * ROWS>>>((const uint4 *)x, (uint4 *)y, rows);
     };
-    CHECK(cudaMemset(y, 0xcd, bytes));
-    launch();
-    CHECK(cudaGetLastError());
-    std::vector<unsigned char> host(64 * columns * sizeof(T));
-    CHECK(cudaMemcpy(host.data(), y, host.size(), cudaMemcpyDeviceToHost));
-    uint64_t hash = 1469598103934665603ull;
-    for (unsigned char c : host) hash = (hash ^ c) * 1099511628211ull;
-    float ms = median_ms(launch);
     cudaFuncAttributes attributes;
     CHECK(cudaFuncGetAttributes(&attributes, softmax_rows<T, VECTORS, BLOCKS, WARPS, ROWS, RESIDENT>));
-    printf("%-8s %6ld columns  warps %2d blocks/warp %d rows/cta %d x%-2d regs %3d spill %3zu  %6.1f %% of copy  hash %016llx\n", type, columns, WARPS, BLOCKS, ROWS, RESIDENT,
-           attributes.numRegs, attributes.localSizeBytes, 100.0f * copy_ms / ms, (unsigned long long)hash);
+    measure(type, "rows", columns, WARPS, BLOCKS, ROWS, RESIDENT, attributes, y, bytes, sizeof(T), launch);
+}
+
+template <typename T, int VECTORS, int WARPS, int RESIDENT> static void run_stream(const char *type, void *x, void *y, size_t bytes) {
+    const long columns = 32L * VECTORS * traits<T>::per_vector * WARPS, rows = (long)(bytes / sizeof(T)) / columns;
+    auto launch = [&] { softmax_stream<T, VECTORS, WARPS, RESIDENT><<<132 * RESIDENT, 32 * WARPS>>>((const uint4 *)x, (uint4 *)y, rows); };
+    cudaFuncAttributes attributes;
+    CHECK(cudaFuncGetAttributes(&attributes, softmax_stream<T, VECTORS, WARPS, RESIDENT>));
+    measure(type, "stream", columns, WARPS, 1, 1, RESIDENT, attributes, y, bytes, sizeof(T), launch);
 }
 
 int main() {
@@ -412,9 +528,11 @@ int main() {
     run<__nv_bfloat16, 4, 1, 4, 1, 8>("bfloat16", x, y, bytes16);
     run<__nv_bfloat16, 4, 1, 4, 1, 9>("bfloat16", x, y, bytes16);
     run<__nv_bfloat16, 4, 1, 4, 1, 10>("bfloat16", x, y, bytes16);
+    run<__nv_bfloat16, 4, 1, 4, 1, 11>("bfloat16", x, y, bytes16);
     run<__nv_bfloat16, 4, 1, 8, 1, 4>("bfloat16", x, y, bytes16);
     run<__nv_bfloat16, 4, 1, 8, 1, 5>("bfloat16", x, y, bytes16);
+    run<__nv_bfloat16, 4, 1, 16, 1, 2>("bfloat16", x, y, bytes16);
     run<__nv_bfloat16, 4, 1, 32, 1, 1>("bfloat16", x, y, bytes16);
-    run<__nv_bfloat16, 4, 2, 16, 1, 1>("bfloat16", x, y, bytes16);
+    run_stream<__nv_bfloat16, 4, 32, 1>("bfloat16", x, y, bytes16);
     return 0;
 }

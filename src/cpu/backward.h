@@ -69,7 +69,7 @@ static void NAME(log_softmax_gradient)(const REAL *y, const REAL *dy, int count,
     for (int i = 0; i < count; i += LANES) {
         int whole = i + LANES <= count;
         VECTOR a = whole ? V(load)(y + i) : V(load_part)(y + i, count - i, 0), b = whole ? V(load)(dy + i) : V(load_part)(dy + i, count - i, 0);
-        VECTOR v = NAME(term_vector)(V(max)(V(min)(a, caps), floors), zero, magic, 0, &unused1, &unused2);
+        VECTOR v = NAME(term_vector)(V(max)(V(min)(a, caps), floors), zero, magic, ARITHMETIC_32, &unused1, &unused2);
         v = V(keep_from)(a, floors, v);
         b = V(keep_from)(a, none, V(fma)(v, h, V(fma)(v, l, b)));
         b = V(unbias)(b, limit, 0);

@@ -46,7 +46,7 @@ static REAL NAME(top_low)(const REAL *z, const REAL *low, int count, REAL first)
 }
 
 /* Fast terms of the block, magic and floor from kb: digits' sums modulo 2^32 (2^64), values into v unless it is NULL. */
-static inline void NAME(terms_loop)(const REAL *z, const REAL *low, int count, REAL magic, REAL floor_score, REAL *v, int short_arithmetic,
+static inline void NAME(terms_loop)(const REAL *z, const REAL *low, int count, REAL magic, REAL floor_score, REAL *v, arithmetic kind,
                                     BITS *high, BITS *low_sum) {
     VECTOR magics = V(set)(magic), floors = V(set)(floor_score), zero = V(set)(0);
     INTEGERS h = I(zero)(), l = I(zero)();
@@ -56,7 +56,7 @@ static inline void NAME(terms_loop)(const REAL *z, const REAL *low, int count, R
         VECTOR raw = whole ? V(load)(z + i) : V(load_part)(z + i, count - i, -(REAL)INFINITY);
         VECTOR x = V(max)(raw, floors), x_low = zero, value;
         if (low) x_low = V(keep_from)(raw, floors, whole ? V(load)(low + i) : V(load_part)(low + i, count - i, 0));
-        value = NAME(term_vector)(x, x_low, magics, short_arithmetic, &h, &l);
+        value = NAME(term_vector)(x, x_low, magics, kind, &h, &l);
         if (v) {
             if (whole)
                 V(store)(v + i, value);
@@ -70,16 +70,26 @@ static inline void NAME(terms_loop)(const REAL *z, const REAL *low, int count, R
 
 static void NAME(terms)(const REAL *z, const REAL *low, int count, REAL magic, REAL floor_score, REAL *v, arithmetic kind, BITS *high,
                         BITS *low_sum) {
-    int brief = kind == ARITHMETIC_16;
-    if (low)
-        brief ? NAME(terms_loop)(z, low, count, magic, floor_score, v, 1, high, low_sum)
-              : NAME(terms_loop)(z, low, count, magic, floor_score, v, 0, high, low_sum);
-    else if (v)
-        brief ? NAME(terms_loop)(z, NULL, count, magic, floor_score, v, 1, high, low_sum)
-              : NAME(terms_loop)(z, NULL, count, magic, floor_score, v, 0, high, low_sum);
-    else
-        brief ? NAME(terms_loop)(z, NULL, count, magic, floor_score, NULL, 1, high, low_sum)
-              : NAME(terms_loop)(z, NULL, count, magic, floor_score, NULL, 0, high, low_sum);
+    /* constants to the loop, so that each kind gets its own */
+#define TERMS(its_low, its_v, its_kind) NAME(terms_loop)(z, its_low, count, magic, floor_score, its_v, its_kind, high, low_sum)
+#define TERMS_OF_KIND(its_low, its_v)                      \
+    if (sizeof(REAL) == 8)                                 \
+        TERMS(its_low, its_v, ARITHMETIC_64);              \
+    else if (kind == ARITHMETIC_FLOAT16)                   \
+        TERMS(its_low, its_v, ARITHMETIC_FLOAT16);         \
+    else if (kind == ARITHMETIC_BFLOAT16)                  \
+        TERMS(its_low, its_v, ARITHMETIC_BFLOAT16);        \
+    else                                                   \
+        TERMS(its_low, its_v, ARITHMETIC_32)
+    if (low) {
+        TERMS_OF_KIND(low, v);
+    } else if (v) {
+        TERMS_OF_KIND(NULL, v);
+    } else {
+        TERMS_OF_KIND(NULL, NULL);
+    }
+#undef TERMS
+#undef TERMS_OF_KIND
 }
 
 /* Blocks whose maximum is far out (|m| >= SCORE_LIMIT): element by element. */

@@ -15,8 +15,8 @@
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
 
-static inline term32 term_fast_float(float z, float low, float magic, arithmetic kind) { return term32_fast(z, low, magic, kind == ARITHMETIC_16); }
-static inline term32 term_far_float(float z, float low, int64_t kb, arithmetic kind) { return term32_far(z, low, kb, kind == ARITHMETIC_16); }
+static inline term32 term_fast_float(float z, float low, float magic, arithmetic kind) { return term32_fast(z, low, magic, kind); }
+static inline term32 term_far_float(float z, float low, int64_t kb, arithmetic kind) { return term32_far(z, low, kb, kind); }
 static inline float term_exponent_float(float z) { return term32_exponent(z); }
 static inline float term_floor_float(float kb) { return term32_floor(kb); }
 static inline uint32_t bits_of_float(float x) { return float_bits(x); }

@@ -93,7 +93,7 @@ static void NAME(block_results)(const NAME(row_result) *r, arithmetic kind, cons
     g.hi = scale_by_power(r->factor.hi, exponent);
     g.lo = scale_by_power(r->factor.lo, exponent);
     f.hi = (REAL)g.hi;
-    f.lo = kind == ARITHMETIC_16 ? 0 : (REAL)((g.hi - (double)f.hi) + g.lo);
+    f.lo = arithmetic_is_short(kind) ? 0 : (REAL)((g.hi - (double)f.hi) + g.lo);
     f.threshold = r->threshold * NAME(two_to)(OUT_BIAS);
     f.most = (REAL)(r->most.hi * (double)NAME(two_to)(OUT_BIAS));
     if (is_far)

@@ -3,15 +3,21 @@
 #define SOFTMAX_TERM_VECTORS_H
 
 /* Included after a vector_*.h. `low` is the scores' low part (zero vector where there is none). */
-static inline vf term_vector_float(vf z, vf low, vf magic, int short_arithmetic, vi *high_digits, vi *low_digits) {
+static inline vf term_vector_float(vf z, vf low, vf magic, arithmetic kind, vi *high_digits, vi *low_digits) {
     vf t = vf_fma(z, vf_set(TERM32_LOG2E), magic), k = vf_sub(t, magic);
     vf r = vf_fma(k, vf_set(-TERM32_LN2_HI), z), p, v, a, b;
-    if (short_arithmetic) {
+    if (arithmetic_is_short(kind)) {
         r = vf_add(r, low);
-        p = vf_fma(vf_set(TERM16_C5), r, vf_set(TERM16_C4));
-        p = vf_fma(p, r, vf_set(TERM16_C3));
-        p = vf_fma(p, r, vf_set(TERM16_C2));
-        p = vf_fma(p, r, vf_set(TERM16_C1));
+        if (kind == ARITHMETIC_FLOAT16) {
+            p = vf_fma(vf_set(TERM16_C5), r, vf_set(TERM16_C4));
+            p = vf_fma(p, r, vf_set(TERM16_C3));
+            p = vf_fma(p, r, vf_set(TERM16_C2));
+            p = vf_fma(p, r, vf_set(TERM16_C1));
+        } else {
+            p = vf_fma(vf_set(TERMB16_C4), r, vf_set(TERMB16_C3));
+            p = vf_fma(p, r, vf_set(TERMB16_C2));
+            p = vf_fma(p, r, vf_set(TERMB16_C1));
+        }
         p = vf_fma(p, r, vf_set(1.0f));
         v = vf_move_exponent(p, t);
         a = vf_add(v, vf_set(TERM32_HIGH));
@@ -35,10 +41,10 @@ static inline vf term_vector_float(vf z, vf low, vf magic, int short_arithmetic,
     return v;
 }
 
-static inline vd term_vector_double(vd z, vd low, vd magic, int short_arithmetic, vl *high_digits, vl *low_digits) {
+static inline vd term_vector_double(vd z, vd low, vd magic, arithmetic kind, vl *high_digits, vl *low_digits) {
     vd t = vd_fma(z, vd_set(SOFTMAX_LOG2E), magic), k = vd_sub(t, magic);
     vd r = vd_fma(k, vd_set(-SOFTMAX_LN2_HI), z), s = vd_power(t), p, q, v, a, rr, w;
-    (void)short_arithmetic;
+    (void)kind;
     low = vd_fma(k, vd_set(-SOFTMAX_LN2_LO), low);
     rr = vd_add(r, low);
     p = vd_fma(vd_set(EXP_C12), rr, vd_set(EXP_C11));

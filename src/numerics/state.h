@@ -10,8 +10,6 @@
 #include "logarithm.h"
 #include "terms.h"
 
-typedef enum arithmetic { ARITHMETIC_32 = 0, ARITHMETIC_64 = 1, ARITHMETIC_16 = 2 } arithmetic;
-
 #define STATE_NAN 1u
 #define STATE_INFINITE 2u /* +inf */
 
@@ -41,16 +39,16 @@ SOFTMAX_FN power exp_of_maximum(double m, double m_lo, arithmetic kind) {
         result.k = 0;
         result.f.hi = 1.0;
         result.f.lo = 0.0;
-    } else if (kind == ARITHMETIC_16) {
+    } else if (arithmetic_is_short(kind)) {
         float z = (float)m, lo = (float)m_lo;
         term32 t;
         if (fabs(m) < (double)TERM32_LIMIT) {
             float k = term32_exponent(z);
             result.k = (int64_t)k;
-            t = term32_fast(z, lo, TERM32_MAGIC + SOFTMAX_BIAS - k, 1);
+            t = term32_fast(z, lo, TERM32_MAGIC + SOFTMAX_BIAS - k, kind);
         } else {
             result.k = reduce((double)z + (double)lo).k;
-            t = term32_far(z, lo, result.k, 1);
+            t = term32_far(z, lo, result.k, kind);
         }
         result.f.hi = (double)t.v * 0x1p-4;
         result.f.lo = 0.0;
@@ -114,7 +112,7 @@ SOFTMAX_FN row_total row_state_total(const row_state *s, arithmetic kind) {
 SOFTMAX_FN pair row_total_inverse(const row_total *t, arithmetic kind) {
     pair one = {1.0, 0.0}, inverse;
     if (kind == ARITHMETIC_64) return pair_divide(one, pair_add(t->e_max, t->rest));
-    if (kind == ARITHMETIC_16)
+    if (arithmetic_is_short(kind))
         inverse.hi = (double)(1.0f / (float)(t->e_max.hi + t->rest.hi));
     else
         inverse.hi = 1.0 / (t->e_max.hi + t->rest.hi);

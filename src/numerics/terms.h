@@ -13,6 +13,16 @@
 
 #define SOFTMAX_BIAS 4
 
+/* Which terms a row is made of: by the type of its results. */
+typedef enum arithmetic {
+    ARITHMETIC_32 = 0,
+    ARITHMETIC_64 = 1,
+    ARITHMETIC_FLOAT16 = 2,
+    ARITHMETIC_BFLOAT16 = 3
+} arithmetic;
+
+SOFTMAX_FN int arithmetic_is_short(arithmetic kind) { return kind == ARITHMETIC_FLOAT16 || kind == ARITHMETIC_BFLOAT16; }
+
 /* ---- float32 and the 16-bit types: scores are float, or the sum of two floats ------------------------------------- */
 #define TERM32_LOG2E 0x1.715476p+0f
 #define TERM32_MAGIC 0x1.8p23f
@@ -22,17 +32,21 @@
 #define TERM32_C3 0x1.5556d80000000p-5f
 #define TERM32_C4 0x1.1252320000000p-7f
 #define TERM32_C5 0x1.6b598e0000000p-10f
-#define TERM16_C1 0x1.fffff00000000p-1f /* e^r = 1 + C1 r + ...: error 1.5e-7, enough for 16 bits */
+#define TERM16_C1 0x1.fffff00000000p-1f /* e^r = 1 + C1 r + ...: error 1.5e-7, for float16 */
 #define TERM16_C2 0x1.fffcfa0000000p-2f
 #define TERM16_C3 0x1.555c660000000p-3f
 #define TERM16_C4 0x1.578a7a0000000p-5f
 #define TERM16_C5 0x1.0f5fbe0000000p-7f
+#define TERMB16_C1 0x1.fffa280000000p-1f /* the same of degree 4: error 4.2e-6, for bfloat16 */
+#define TERMB16_C2 0x1.0005640000000p-1f
+#define TERMB16_C3 0x1.5835c20000000p-3f
+#define TERMB16_C4 0x1.53dc8e0000000p-5f
 #define TERM32_HIGH 192.0f          /* adding it rounds to a multiple of 2^-16 = 2^(BIAS - 20) */
 #define TERM32_LOW 0x1.8p-14f       /* ... of 2^-37 = 2^(BIAS - 41) */
 #define TERM32_BOTH (192.0f + 0x1.8p-14f) /* their sum, exact: a - BOTH is the high digit minus LOW */
 #define TERM32_HIGH_UNIT 20
 #define TERM32_LOW_UNIT 41
-#define TERM32_LIMIT 0x1p21f        /* blocks with |maximum| below it take the fast reduction */
+#define TERM32_LIMIT 0x1p20f        /* blocks with |maximum| below it take the fast reduction */
 #define TERM32_SPREAD 84.0f         /* kb is at most this far (in score) below the block's maximum: v stays finite */
 #define TERM32_FLOOR (-128.75f)     /* terms below 2^(kb + FLOOR) are taken there: zero digits, results below the smallest normal */
 
@@ -67,13 +81,19 @@ SOFTMAX_FN term32 term32_from_reduced(float r, float lo, float s) {
 }
 
 /* The shorter arithmetic of 16-bit results. */
-SOFTMAX_FN term32 term16_from_reduced(float r, float s) {
+SOFTMAX_FN term32 term16_from_reduced(float r, float s, arithmetic kind) {
     float p, a, b;
     term32 t;
-    p = fmaf(TERM16_C5, r, TERM16_C4);
-    p = fmaf(p, r, TERM16_C3);
-    p = fmaf(p, r, TERM16_C2);
-    p = fmaf(p, r, TERM16_C1);
+    if (kind == ARITHMETIC_FLOAT16) {
+        p = fmaf(TERM16_C5, r, TERM16_C4);
+        p = fmaf(p, r, TERM16_C3);
+        p = fmaf(p, r, TERM16_C2);
+        p = fmaf(p, r, TERM16_C1);
+    } else {
+        p = fmaf(TERMB16_C4, r, TERMB16_C3);
+        p = fmaf(p, r, TERMB16_C2);
+        p = fmaf(p, r, TERMB16_C1);
+    }
     p = fmaf(p, r, 1.0f);
     t.v = p * s; /* a move of the exponent */
     a = t.v + TERM32_HIGH;
@@ -84,17 +104,17 @@ SOFTMAX_FN term32 term16_from_reduced(float r, float s) {
 }
 
 /* The fast path: |z| < TERM32_LIMIT, z at or above the floor; magic = TERM32_MAGIC + BIAS - kb, exact. */
-SOFTMAX_FN term32 term32_fast(float z, float z_lo, float magic, int short_arithmetic) {
+SOFTMAX_FN term32 term32_fast(float z, float z_lo, float magic, arithmetic kind) {
     float t = fmaf(z, TERM32_LOG2E, magic), k = t - magic;
     float r = fmaf(k, -TERM32_LN2_HI, z);
     float s = bits_float((float_bits(t) << 23) + (127u << 23)); /* the low bits of t are k - kb + BIAS */
     /* ln2's low part is left out: e^z (1 + 2.8e-9 z), which is common to all terms but for 2.8e-9 of their distance */
-    if (short_arithmetic) return term16_from_reduced(r + z_lo, s);
+    if (arithmetic_is_short(kind)) return term16_from_reduced(r + z_lo, s, kind);
     return term32_from_reduced(r, fmaf(k, TERM32_LN2_MINUS, z_lo), s);
 }
 
 /* Any z with |z| <= SOFTMAX_HUGE; kb an integer. */
-SOFTMAX_FN term32 term32_far(float z, float z_lo, int64_t kb, int short_arithmetic) {
+SOFTMAX_FN term32 term32_far(float z, float z_lo, int64_t kb, arithmetic kind) {
     const term32 nothing = {0x1p-124f, 0, 0};
     reduced a;
     int64_t k;
@@ -106,7 +126,7 @@ SOFTMAX_FN term32 term32_far(float z, float z_lo, int64_t kb, int short_arithmet
     s = bits_float((uint32_t)(k + SOFTMAX_BIAS + 127) << 23);
     r = (float)a.r;
     lo = (float)((a.r - (double)r) + a.lo);
-    if (short_arithmetic) return term16_from_reduced(r + lo, s);
+    if (arithmetic_is_short(kind)) return term16_from_reduced(r + lo, s, kind);
     return term32_from_reduced(r, lo, s);
 }
 
