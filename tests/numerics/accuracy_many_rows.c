@@ -1,6 +1,9 @@
 /* float32 softmax over very many rows: the bar's widths times its distributions, at most 2.1 ULP.
  * Double arithmetic screens: its error, below 2^-40, is 2^-17 ULP here. MPFR judges every row above 1.7 ULP and a
- * sample. accuracy_many_rows [rows per narrow case, 100000] */
+ * sample.
+ *
+ *   accuracy_many_rows [rows of a narrow case, 100000]
+ */
 #include "oracle/check.h"
 #include "row_batch.h"
 
