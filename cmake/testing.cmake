@@ -113,6 +113,10 @@ function(softmax_test_properties name labels timeout)
         SOFTMAX_BUILD=${CMAKE_BINARY_DIR})
     set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${timeout} SKIP_RETURN_CODE 77
         ENVIRONMENT "${environment};${softmax_sanitizer_environment}")
+    # Long tests start first, so that none is left to run alone at the end.
+    if(timeout GREATER 300 OR labels MATCHES "slow")
+        set_tests_properties(${name} PROPERTIES COST ${timeout})
+    endif()
     if(labels MATCHES "single")
         set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
     endif()
