@@ -31,7 +31,7 @@ def program(info, text, output, folder):
         return
     pathlib.Path(folder, "program.c").write_text(text)
     built = run([compiler, "-std=c11", "-Wall", "-Wextra", "-Werror", *[f"-I{path}" for path in includes.split(":")], "program.c", "-o",
-                 "program", f"-L{build}", "-lsoftmax"], folder)
+                 "program", f"-L{build}", "-lsoftmax", "-lm"], folder)
     if built.returncode:
         failures.append(f"a program does not compile:\n{text}{built.stdout}")
         return
