@@ -277,9 +277,9 @@ static void run_case(const loss_options *options, const float_format *format, co
                                  format->name, (long)columns, distribution_names[which], options->name);
     judge *judge = &judged.judge;
     judge->part[0] =
-        (judge_part){"loss", options->reduction == SOFTMAX_NONE ? losses : NULL, has_extras(options) ? 3 : 2, 0};
-    judge->part[1] = (judge_part){"gradient", gradient_format, gradient_format->precision < 20 ? 0.51 : 3, 0};
-    judge->part[2] = (judge_part){"targets' gradient", options->probabilities ? losses : NULL, 3, 0};
+        (judge_part){"loss", options->reduction == SOFTMAX_NONE ? losses : NULL, has_extras(options) ? 3 : 2, 0, 0};
+    judge->part[1] = (judge_part){"gradient", gradient_format, gradient_format->precision < 20 ? 0.51 : 3, 0, 0};
+    judge->part[2] = (judge_part){"targets' gradient", options->probabilities ? losses : NULL, 3, 0, 0};
     loss_batch_make(&batch, options, format, gradient_format, rows, columns, which);
     loss_batch_run(&batch, judged.words);
     if (options->reduction != SOFTMAX_NONE)
@@ -305,7 +305,7 @@ static void test_confident(void)
     for (int f = 0; f < 2; f++) {
         const float_format *format = &float_formats[f];
         judged_case judged = case_of(CROSS_ENTROPY, format, "cross_entropy %s confident", format->name);
-        judged.judge.part[1] = (judge_part){"gradient", format, 3, 0};
+        judged.judge.part[1] = (judge_part){"gradient", format, 3, 0, 0};
         for (double top = 8; top < (f ? 700 : 88); top += 0.37) {
             double row[3] = {top, 0, 0}, result[4];
             row_batch logits = batch_of(format, 1, 3), gradient = batch_of(format, 1, 3), loss = batch_of(format, 1, 1);

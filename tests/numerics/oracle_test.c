@@ -254,7 +254,7 @@ static void test_judge(void)
             judge judge = judge_of((enum operation)operation, &float_formats[f]);
             unsigned fakes = 7;
             if (operation == CROSS_ENTROPY)
-                judge.part[1] = (judge_part){"gradient", &float_formats[f], 3, 0};
+                judge.part[1] = (judge_part){"gradient", &float_formats[f], 3, 0, 0};
             fill_problem(&source, (enum operation)operation, 0, x, dy, weights, probabilities, &problem);
             exact_solve(&problem, &exact);
             for (int64_t i = 0; i < exact.count; i++)

@@ -16,7 +16,8 @@ typedef struct judge_part {
     const char *name;
     const float_format *format; /* NULL: not judged */
     double bound;               /* ULP */
-    double worst;
+    double worst;               /* after what a 16-bit result is allowed before its rounding (judge.c) */
+    double gross;               /* and before: the distance from the exact value itself */
 } judge_part;
 
 typedef struct judge {
