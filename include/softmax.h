@@ -18,9 +18,9 @@
  *               argument, its value and what is allowed.
  *   Special     rows with NaN or +inf give NaN (logsumexp of +inf is +inf); -inf gives exactly 0; a row of -inf alone gives NaN,
  *   rows        or zeros with empty_rows = SOFTMAX_EMPTY_ZERO (its logsumexp is -inf always).
- *   Accuracy    docs/numerics.md; held by tests/accuracy*.c against MPFR.
+ *   Accuracy    docs/numerics.md; held by tests/numerics/accuracy_*.c against MPFR.
  *   Bits        one row gives one result, bit for bit: whatever the threads, batch, position, alignment, strides,
- *               instruction set, rounding mode and flush flags of the caller, tiles and merge order. Held by tests/bits*.c.
+ *               instruction set, rounding mode and flush flags of the caller, tiles and merge order. Held by tests/library/bits*.c.
  *   Threads     calls with disjoint outputs may run at the same time, in forked children too.
  */
 #ifndef SOFTMAX_H
@@ -130,7 +130,7 @@ typedef struct softmax_options {
  * options  softcap, scale, bias, mask, valid_lengths, causal, empty_rows.
  * aliasing y may be x. Masked columns are exactly 0.
  * error    float32, float64: at most 2.5 ULP; 16-bit: at most 0.51 ULP; values below the type's smallest normal
- *          (float16: subnormals are kept) are +0. tests/accuracy.c.
+ *          (float16: subnormals are kept) are +0. tests/numerics/accuracy_scores.c.
  * returns  SOFTMAX_OK or NULL, TYPE, SHAPE, AXIS, STRIDE, ALIAS, OPTION, DEVICE, ISA. Thread-safe. */
 SOFTMAX_API softmax_status softmax_softmax(const DLTensor *x, DLTensor *y, int axis, const softmax_options *options);
 
@@ -146,7 +146,7 @@ SOFTMAX_API softmax_status softmax_logsumexp(const DLTensor *x, DLTensor *l, int
 
 /* softmax backward, from the output alone: dx_i = y_i (dy_i - sum_j dy_j y_j).
  * y, dy    the same shape and type; dx likewise, or float32 for 16-bit types. dx may be y or dy.
- * options  empty_rows (a row of zeros, or of NaN from an empty row, gives zeros in zero mode), threads, isa.
+ * options  empty_rows (no effect: a row of zeros gives zeros, a row with NaN gives NaN), threads, isa.
  * error    at most 2 ULP of y_i (|dy_i| + sum_j |dy_j y_j|). NaN in y or dy, +-inf in dy: a NaN row. y_i = 0 gives 0 and takes no part. */
 SOFTMAX_API softmax_status softmax_softmax_backward(const DLTensor *y, const DLTensor *dy, DLTensor *dx, int axis,
                                                     const softmax_options *options);

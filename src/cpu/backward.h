@@ -35,14 +35,14 @@ static void NAME(backward_reduce)(const softmax_job *job, const place *p, int64_
     }
 }
 
-/* dx = y ((dy - hi) - lo), +0 below the smallest normal and where y = 0 */
+/* dx = y (dy - hi) - y lo, +0 below the smallest normal and where y = 0 */
 static void NAME(softmax_gradient)(const REAL *y, const REAL *dy, int count, pair sum, REAL *dx) {
     REAL hi = (REAL)sum.hi, lo = (REAL)((sum.hi - (double)hi) + sum.lo);
-    VECTOR h = V(set)(hi), l = V(set)(lo), limit = V(set)(SMALLEST_NORMAL);
+    VECTOR h = V(set)(hi), l = V(set)(-lo), limit = V(set)(SMALLEST_NORMAL);
     for (int i = 0; i < count; i += LANES) {
         int whole = i + LANES <= count;
         VECTOR a = whole ? V(load)(y + i) : V(load_part)(y + i, count - i, 0), b = whole ? V(load)(dy + i) : V(load_part)(dy + i, count - i, 0);
-        b = V(unbias)(V(mul)(a, V(sub)(V(sub)(b, h), l)), limit, 0);
+        b = V(unbias)(V(fma)(a, V(sub)(b, h), V(mul)(a, l)), limit, 0);
         if (whole)
             V(store)(dx + i, b);
         else

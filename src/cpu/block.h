@@ -111,6 +111,7 @@ typedef struct NAME(block) {
     REAL maximum; /* -inf: nothing in it */
     REAL maximum_low;
     int64_t kb;
+    REAL top;         /* the maximum's v */
     accumulator rest; /* the terms without the maximum */
     uint32_t flags;
 } NAME(block);
@@ -124,7 +125,23 @@ static void NAME(huge_block)(const REAL *z, const REAL *low, int count, NAME(blo
         if (v) v[i] = equal ? (REAL)(1 << SOFTMAX_BIAS) : TERM_NOTHING;
     }
     block->kb = 0;
+    block->top = (REAL)(1 << SOFTMAX_BIAS);
     accumulator_add(&block->rest, equals - 1, 0);
+}
+
+/* The largest score but one occurrence of the first, low parts counted. */
+static void NAME(second_pair)(const REAL *z, const REAL *low, int count, REAL first, REAL first_low, REAL *second, REAL *second_low) {
+    int first_seen = 0;
+    *second = -(REAL)INFINITY;
+    *second_low = 0;
+    for (int i = 0; i < count; i++) {
+        if (!first_seen && z[i] == first && low[i] == first_low)
+            first_seen = 1;
+        else if (z[i] > *second || (z[i] == *second && low[i] > *second_low)) {
+            *second = z[i];
+            *second_low = low[i];
+        }
+    }
 }
 
 static void NAME(block_sum)(const REAL *z, const REAL *low, int count, arithmetic kind, REAL *v, NAME(block) *block) {
@@ -135,6 +152,7 @@ static void NAME(block_sum)(const REAL *z, const REAL *low, int count, arithmeti
     NAME(top_two)(z, count, &block->maximum, &second, &has_nan);
     block->maximum_low = 0;
     block->kb = 0;
+    block->top = 0;
     block->rest = accumulator_empty();
     block->flags = (has_nan ? STATE_NAN : 0) | (block->maximum == (REAL)INFINITY ? STATE_INFINITE : 0);
     if (block->flags || block->maximum == -(REAL)INFINITY) {
@@ -156,30 +174,38 @@ static void NAME(block_sum)(const REAL *z, const REAL *low, int count, arithmeti
         top = NAME(term_fast)(block->maximum, block->maximum_low, magic, kind);
     } else {
         int64_t k1 = reduce_pair((double)block->maximum, (double)block->maximum_low).k, k2 = k1 - FAR_SPREAD;
-        if (second >= (REAL)-SOFTMAX_HUGE && reduce((double)second).k > k2) k2 = reduce((double)second).k;
+        REAL second_low = 0;
+        if (low) NAME(second_pair)(z, low, count, block->maximum, block->maximum_low, &second, &second_low);
+        if (second >= (REAL)-SOFTMAX_HUGE) {
+            int64_t k = reduce_pair((double)second, (double)second_low).k;
+            if (k > k2) k2 = k;
+        }
         block->kb = k2;
         NAME(far_terms)(z, low, count, k2, v, kind, &high, &low_sum);
         top = NAME(term_far)(block->maximum, block->maximum_low, k2, kind);
     }
+    block->top = top.v;
     NAME(add_digits)(&block->rest, high - top.high, low_sum - top.low, block->kb);
 }
 
-/* y = v factor 2^-OUT_BIAS, factor = hi + lo, no further from 0 than `most` 2^-OUT_BIAS, and +0 where |y| < threshold 2^-OUT_BIAS.
- * most, the row's largest result from double arithmetic, keeps what v was rounded up by from lifting a result beyond 1, or beyond a power
- * of two that the exact one stays below. In place or not. */
+/* y = v factor 2^-OUT_BIAS, factor = hi + lo; `most` where that reaches `cut`; +0 where |y| < threshold 2^-OUT_BIAS. In place or not.
+ * most is the row's largest result from double arithmetic, and cut what the maximum's v gives (most itself in blocks without the
+ * maximum): what v was rounded by does not keep a row of one column from being 1, and does not lift a result beyond 1, or beyond a power
+ * of two that the exact one stays below. */
 typedef struct NAME(factor) {
     REAL hi;
     REAL lo;
     REAL threshold;
+    REAL cut;
     REAL most;
 } NAME(factor);
 
 static void NAME(scale)(const REAL *v, int count, const NAME(factor) *f, REAL *y) {
-    VECTOR h = V(set)(f->hi), l = V(set)(f->lo), limit = V(set)(f->threshold), most = V(set)(f->most);
+    VECTOR h = V(set)(f->hi), l = V(set)(f->lo), limit = V(set)(f->threshold), cut = V(set)(f->cut), most = V(set)(f->most);
     if (f->hi < 0) {
         for (int i = 0; i < count; i++) {
             REAL b = FMA(v[i], f->hi, v[i] * f->lo);
-            b = b > f->most ? b : f->most;
+            b = b <= f->cut ? f->most : b;
             y[i] = -b >= f->threshold ? NAME(unbiased)(b) : 0;
         }
         return;
@@ -187,7 +213,7 @@ static void NAME(scale)(const REAL *v, int count, const NAME(factor) *f, REAL *y
     for (int i = 0; i < count; i += LANES) {
         int whole = i + LANES <= count;
         VECTOR a = whole ? V(load)(v + i) : V(load_part)(v + i, count - i, 0);
-        a = V(unbias)(V(min)(V(fma)(a, h, V(mul)(a, l)), most), limit, OUT_BIAS);
+        a = V(unbias)(V(raise)(V(fma)(a, h, V(mul)(a, l)), cut, most), limit, OUT_BIAS);
         if (whole)
             V(store)(y + i, a);
         else

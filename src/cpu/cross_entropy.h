@@ -118,12 +118,14 @@ static void NAME(plain_gradient)(const NAME(loss_row) *row) {
     if (size > 1.0) r.threshold = (REAL)(size * (double)SMALLEST_NORMAL);
     for (int64_t c = 0; c < job->columns; c += SOFTMAX_BLOCK_COLUMNS) {
         NAME(block) block;
+        NAME(place_of_block) place;
         int count = NAME(block_columns)(c, job->columns);
         char *to = out + c * job->out.column_stride;
         REAL *y = direct ? (REAL *)(void *)to : results;
         const REAL *low, *scores = NAME(scores)(&row->source, c, count, buffer, low_buffer, &low);
         NAME(block_sum)(scores, low, count, job->kind, y, &block);
-        NAME(block_results)(&r, job->kind, y, count, (double)block.maximum, (double)block.maximum_low, block.kb, y);
+        place = NAME(place_in_row)(&block);
+        NAME(block_results)(&r, job->kind, y, count, &place, y);
         if (!direct) NAME(scatter)(to, job->out.type, job->out.column_stride, count, results);
     }
     store_real(out + row->target * job->out.column_stride, job->out.type, target);
@@ -161,6 +163,7 @@ static void NAME(general_gradient)(const NAME(loss_row) *row) {
     }
     for (int64_t c = 0; c < job->columns; c += SOFTMAX_BLOCK_COLUMNS) {
         NAME(block) block;
+        NAME(place_of_block) place;
         int count = NAME(block_columns)(c, job->columns);
         const REAL *low, *z = NAME(scores)(&row->source, c, count, buffer, low_buffer, &low);
         NAME(column_weights)(row, c, count, t);
@@ -173,7 +176,8 @@ static void NAME(general_gradient)(const NAME(loss_row) *row) {
         }
         if (!out) continue;
         NAME(block_sum)(z, low, count, job->kind, v, &block);
-        NAME(block_results)(&r, job->kind, v, count, (double)block.maximum, (double)block.maximum_low, block.kb, v);
+        place = NAME(place_in_row)(&block);
+        NAME(block_results)(&r, job->kind, v, count, &place, v);
         for (int i = 0; i < count; i++) {
             double d = (double)v[i] * whole - row->g * t[i];
             if (c + i == row->target) /* p - 1 relative, and the target's share of what is spread */

@@ -77,8 +77,23 @@ static NAME(row_result) NAME(result_of_state)(const row_state *s, arithmetic kin
     return r;
 }
 
+/* What a block's terms are relative to. */
+typedef struct NAME(place_of_block) {
+    REAL maximum;
+    REAL maximum_low;
+    REAL top;
+    int64_t kb;
+} NAME(place_of_block);
+
+static NAME(place_of_block) NAME(place_in_row)(const NAME(block) *block) {
+    NAME(place_of_block) p = {block->maximum, block->maximum_low, block->top, block->kb};
+    return p;
+}
+
 /* y = v factor for one block of terms, in place or not. */
-static void NAME(block_results)(const NAME(row_result) *r, arithmetic kind, const REAL *v, int count, double maximum, double maximum_low, int64_t kb, REAL *y) {
+static void NAME(block_results)(const NAME(row_result) *r, arithmetic kind, const REAL *v, int count, const NAME(place_of_block) *block, REAL *y) {
+    double maximum = (double)block->maximum, maximum_low = (double)block->maximum_low;
+    int64_t kb = block->kb;
     int64_t exponent = kb - SOFTMAX_BIAS - r->k + OUT_BIAS;
     int is_far = kb - r->k < FAR_BLOCK;
     pair g;
@@ -96,6 +111,7 @@ static void NAME(block_results)(const NAME(row_result) *r, arithmetic kind, cons
     f.lo = arithmetic_is_short(kind) ? 0 : (REAL)((g.hi - (double)f.hi) + g.lo);
     f.threshold = r->threshold * NAME(two_to)(OUT_BIAS);
     f.most = (REAL)(r->most.hi * (double)NAME(two_to)(OUT_BIAS));
+    f.cut = equal ? FMA(block->top, f.hi, block->top * f.lo) : f.most;
     if (is_far)
         NAME(scale_far)(v, count, &f, y);
     else
@@ -123,8 +139,10 @@ static void NAME(forward_finish)(const softmax_job *job, const place *p, int64_t
         REAL *y = direct ? (REAL *)(void *)to : results;
         z = NAME(scores)(&source, c, count, buffer, low_buffer, &low);
         if (!want_log) {
+            NAME(place_of_block) place;
             NAME(block_sum)(z, low, count, job->kind, y, &block);
-            NAME(block_results)(&r, job->kind, y, count, (double)block.maximum, (double)block.maximum_low, block.kb, y);
+            place = NAME(place_in_row)(&block);
+            NAME(block_results)(&r, job->kind, y, count, &place, y);
         } else if (low) {
             NAME(log_values_low)(z, low, count, (REAL)r.maximum, (REAL)r.maximum_low, minus_log, minus_log_low, y);
         } else {
@@ -138,8 +156,7 @@ static void NAME(forward_finish)(const softmax_job *job, const place *p, int64_t
 static void NAME(softmax_row)(const softmax_job *job, const place *p) {
     NAME(source) source = NAME(source_of_row)(job, p);
     REAL buffer[SOFTMAX_BLOCK_COLUMNS], low_buffer[SOFTMAX_BLOCK_COLUMNS], scratch[SCRATCH_BLOCKS * SOFTMAX_BLOCK_COLUMNS];
-    double maximum[STORED_BLOCKS], maximum_low[STORED_BLOCKS];
-    int64_t kb[STORED_BLOCKS];
+    NAME(place_of_block) places[STORED_BLOCKS];
     char *out = row_address(job, &job->out, p);
     int direct = job->out.type == REAL_ELEMENT && is_contiguous(&job->out), b = 0;
     REAL *terms = direct ? (REAL *)(void *)out : scratch;
@@ -152,9 +169,7 @@ static void NAME(softmax_row)(const softmax_job *job, const place *p) {
         z = NAME(scores)(&source, c, count, buffer, low_buffer, &low);
         NAME(block_sum)(z, low, count, job->kind, terms + c, &block);
         NAME(add_block)(&row, &block, job->kind);
-        maximum[b] = (double)block.maximum;
-        maximum_low[b] = (double)block.maximum_low;
-        kb[b] = block.kb;
+        places[b] = NAME(place_in_row)(&block);
     }
     r = NAME(result_of_state)(&row, job->kind, 0, job->empty_zero);
     if (r.constant) {
@@ -164,7 +179,7 @@ static void NAME(softmax_row)(const softmax_job *job, const place *p) {
     b = 0;
     for (int64_t c = 0; c < job->columns; c += SOFTMAX_BLOCK_COLUMNS, b++) {
         int count = NAME(block_columns)(c, job->columns);
-        NAME(block_results)(&r, job->kind, terms + c, count, maximum[b], maximum_low[b], kb[b], terms + c);
+        NAME(block_results)(&r, job->kind, terms + c, count, &places[b], terms + c);
         if (!direct) NAME(scatter)(out + c * job->out.column_stride, job->out.type, job->out.column_stride, count, terms + c);
     }
 }

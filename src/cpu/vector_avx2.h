@@ -33,6 +33,7 @@ static inline vf vf_mul(vf a, vf b) { return _mm256_mul_ps(a, b); }
 static inline vf vf_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
 static inline vf vf_max(vf a, vf b) { return _mm256_max_ps(a, b); }
 static inline vf vf_min(vf a, vf b) { return _mm256_min_ps(a, b); }
+static inline vf vf_raise(vf y, vf cut, vf most) { return _mm256_blendv_ps(y, most, _mm256_cmp_ps(y, cut, _CMP_GE_OQ)); }
 static inline vf vf_abs(vf a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }
 static inline vf vf_power(vf t) {
     return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_slli_epi32(_mm256_castps_si256(t), 23), _mm256_set1_epi32(127 << 23)));
@@ -96,6 +97,7 @@ static inline vd vd_mul(vd a, vd b) { return _mm256_mul_pd(a, b); }
 static inline vd vd_fma(vd a, vd b, vd c) { return _mm256_fmadd_pd(a, b, c); }
 static inline vd vd_max(vd a, vd b) { return _mm256_max_pd(a, b); }
 static inline vd vd_min(vd a, vd b) { return _mm256_min_pd(a, b); }
+static inline vd vd_raise(vd y, vd cut, vd most) { return _mm256_blendv_pd(y, most, _mm256_cmp_pd(y, cut, _CMP_GE_OQ)); }
 static inline vd vd_abs(vd a) { return _mm256_andnot_pd(_mm256_set1_pd(-0.0), a); }
 static inline vd vd_power(vd t) {
     return _mm256_castsi256_pd(_mm256_add_epi64(_mm256_slli_epi64(_mm256_castpd_si256(t), 52), _mm256_set1_epi64x(1023LL << 52)));

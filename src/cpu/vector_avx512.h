@@ -30,6 +30,7 @@ static inline vf vf_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
 static inline vf vf_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
 static inline vf vf_max(vf a, vf b) { return _mm512_max_ps(a, b); }
 static inline vf vf_min(vf a, vf b) { return _mm512_min_ps(a, b); }
+static inline vf vf_raise(vf y, vf cut, vf most) { return _mm512_mask_mov_ps(y, _mm512_cmp_ps_mask(y, cut, _CMP_GE_OQ), most); }
 static inline vf vf_abs(vf a) { return _mm512_abs_ps(a); }
 static inline vf vf_power(vf t) {
     return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_slli_epi32(_mm512_castps_si512(t), 23), _mm512_set1_epi32(127 << 23)));
@@ -81,6 +82,7 @@ static inline vd vd_mul(vd a, vd b) { return _mm512_mul_pd(a, b); }
 static inline vd vd_fma(vd a, vd b, vd c) { return _mm512_fmadd_pd(a, b, c); }
 static inline vd vd_max(vd a, vd b) { return _mm512_max_pd(a, b); }
 static inline vd vd_min(vd a, vd b) { return _mm512_min_pd(a, b); }
+static inline vd vd_raise(vd y, vd cut, vd most) { return _mm512_mask_mov_pd(y, _mm512_cmp_pd_mask(y, cut, _CMP_GE_OQ), most); }
 static inline vd vd_abs(vd a) { return _mm512_abs_pd(a); }
 static inline vd vd_power(vd t) {
     return _mm512_castsi512_pd(_mm512_add_epi64(_mm512_slli_epi64(_mm512_castpd_si512(t), 52), _mm512_set1_epi64(1023LL << 52)));

@@ -35,6 +35,7 @@ static inline vf vf_mul(vf a, vf b) { return vmulq_f32(a, b); }
 static inline vf vf_fma(vf a, vf b, vf c) { return vfmaq_f32(c, a, b); }
 static inline vf vf_max(vf a, vf b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
 static inline vf vf_min(vf a, vf b) { return vbslq_f32(vcltq_f32(a, b), a, b); }
+static inline vf vf_raise(vf y, vf cut, vf most) { return vbslq_f32(vcgeq_f32(y, cut), most, y); }
 static inline vf vf_abs(vf a) { return vabsq_f32(a); }
 static inline vf vf_power(vf t) {
     return vreinterpretq_f32_u32(vaddq_u32(vshlq_n_u32(vreinterpretq_u32_f32(t), 23), vdupq_n_u32(127u << 23)));
@@ -90,6 +91,7 @@ static inline vd vd_mul(vd a, vd b) { return vmulq_f64(a, b); }
 static inline vd vd_fma(vd a, vd b, vd c) { return vfmaq_f64(c, a, b); }
 static inline vd vd_max(vd a, vd b) { return vbslq_f64(vcgtq_f64(a, b), a, b); }
 static inline vd vd_min(vd a, vd b) { return vbslq_f64(vcltq_f64(a, b), a, b); }
+static inline vd vd_raise(vd y, vd cut, vd most) { return vbslq_f64(vcgeq_f64(y, cut), most, y); }
 static inline vd vd_abs(vd a) { return vabsq_f64(a); }
 static inline vd vd_power(vd t) {
     return vreinterpretq_f64_u64(vaddq_u64(vshlq_n_u64(vreinterpretq_u64_f64(t), 52), vdupq_n_u64(1023ULL << 52)));

@@ -30,6 +30,8 @@ static inline vf vf_mul(vf a, vf b) { LANES_F a.lane[i] *= b.lane[i]; return a; 
 static inline vf vf_fma(vf a, vf b, vf c) { LANES_F a.lane[i] = fmaf(a.lane[i], b.lane[i], c.lane[i]); return a; }
 static inline vf vf_max(vf a, vf b) { LANES_F a.lane[i] = a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]; return a; }
 static inline vf vf_min(vf a, vf b) { LANES_F a.lane[i] = a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i]; return a; }
+/* `most` where y >= cut, else y */
+static inline vf vf_raise(vf y, vf cut, vf most) { LANES_F y.lane[i] = y.lane[i] >= cut.lane[i] ? most.lane[i] : y.lane[i]; return y; }
 static inline vf vf_abs(vf a) { LANES_F a.lane[i] = fabsf(a.lane[i]); return a; }
 /* 2^j from the low bits of t = TERM32_MAGIC + j */
 static inline vf vf_power(vf t) { LANES_F t.lane[i] = bits_float((float_bits(t.lane[i]) << 23) + (127u << 23)); return t; }
@@ -67,6 +69,7 @@ static inline vd vd_mul(vd a, vd b) { LANES_D a.lane[i] *= b.lane[i]; return a; 
 static inline vd vd_fma(vd a, vd b, vd c) { LANES_D a.lane[i] = fma(a.lane[i], b.lane[i], c.lane[i]); return a; }
 static inline vd vd_max(vd a, vd b) { LANES_D a.lane[i] = a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]; return a; }
 static inline vd vd_min(vd a, vd b) { LANES_D a.lane[i] = a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i]; return a; }
+static inline vd vd_raise(vd y, vd cut, vd most) { LANES_D y.lane[i] = y.lane[i] >= cut.lane[i] ? most.lane[i] : y.lane[i]; return y; }
 static inline vd vd_abs(vd a) { LANES_D a.lane[i] = fabs(a.lane[i]); return a; }
 static inline vd vd_power(vd t) { LANES_D t.lane[i] = bits_double((double_bits(t.lane[i]) << 52) + (1023ULL << 52)); return t; }
 static inline vd vd_unbias(vd y, vd threshold, int exponent) {

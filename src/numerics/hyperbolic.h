@@ -38,7 +38,7 @@ SOFTMAX_FN double softcap_derivative(double x, double c) {
     if (x != x) return x;
     if (u_hi > 360.0) return 0.0;
     u.hi = u_hi;
-    u.lo = 0.0;
+    u.lo = fma(-u_hi, c, fabs(x)) / c;
     e = expm1_twice(u);
     return 4.0 * ((e.hi + 1.0) / (e.hi + 2.0)) / (e.hi + 2.0);
 }

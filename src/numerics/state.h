@@ -47,13 +47,13 @@ SOFTMAX_FN power exp_of_maximum(double m, double m_lo, arithmetic kind) {
             result.k = (int64_t)k;
             t = term32_fast(z, lo, TERM32_MAGIC + SOFTMAX_BIAS - k, kind);
         } else {
-            result.k = reduce((double)z + (double)lo).k;
+            result.k = reduce_pair((double)z, (double)lo).k;
             t = term32_far(z, lo, result.k, kind);
         }
         result.f.hi = (double)t.v * 0x1p-4;
         result.f.lo = 0.0;
     } else if (kind == ARITHMETIC_32) {
-        result = exp_pair(m + m_lo, 0.0);
+        result = exp_pair(m, m_lo);
         result.f.lo = 0.0;
     } else {
         result = exp_pair(m, m_lo);

@@ -46,7 +46,7 @@ SOFTMAX_FN int arithmetic_is_short(arithmetic kind) { return kind == ARITHMETIC_
 #define TERM32_BOTH (192.0f + 0x1.8p-14f) /* their sum, exact: a - BOTH is the high digit minus LOW */
 #define TERM32_HIGH_UNIT 20
 #define TERM32_LOW_UNIT 41
-#define TERM32_LIMIT 0x1p20f        /* blocks with |maximum| below it take the fast reduction */
+#define TERM32_LIMIT 0x1p18f        /* blocks with |maximum| below it take the fast reduction */
 #define TERM32_SPREAD 84.0f         /* kb is at most this far (in score) below the block's maximum: v stays finite */
 #define TERM32_FLOOR (-128.75f)     /* terms below 2^(kb + FLOOR) are taken there: zero digits, results below the smallest normal */
 
@@ -119,8 +119,7 @@ SOFTMAX_FN term32 term32_far(float z, float z_lo, int64_t kb, arithmetic kind) {
     reduced a;
     int64_t k;
     float r, lo, s;
-    double x = (double)z + (double)z_lo;
-    a = reduce(x);
+    a = reduce_pair((double)z, (double)z_lo);
     k = a.k - kb;
     if (k < -128) return nothing;
     s = bits_float((uint32_t)(k + SOFTMAX_BIAS + 127) << 23);
