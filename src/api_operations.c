@@ -75,6 +75,8 @@ softmax_status softmax_forward_arrays(api_call *call, const DLTensor *x, const D
     if (status != SOFTMAX_OK)
         return status;
     job->kind = softmax_arithmetic_of((softmax_type)job->out.type);
+    if (rows && arithmetic_is_short(job->kind))
+        job->kind = ARITHMETIC_32; /* maximum and logarithm may nearly cancel: 16 bits are enough only after that */
     return softmax_score_options(call);
 }
 

@@ -169,6 +169,7 @@ struct row_readout {
     int k;
     double inverse;
     float most; /* the largest result, 2^64 times */
+    float maximum;
 };
 
 template <typename T> __device__ __forceinline__ double inverse_of(double sum) {
@@ -194,6 +195,7 @@ template <typename T, int COUNT, typename GET> __device__ __forceinline__ row_re
         r.k = (int)e.k;
         r.inverse = inverse_of<T>(e.f.hi + (double)info.digits * bits_double((uint64_t)(1023 + (int)info.exponent - TERM32_LOW_UNIT - r.k) << 52));
         r.most = (float)(e.f.hi * r.inverse * 0x1p64);
+        r.maximum = info.maximum;
         return r;
     }
     block_info info[PER_LANE];
@@ -251,6 +253,7 @@ template <typename T, int COUNT, typename GET> __device__ __forceinline__ row_re
     double f = __shfl_sync(EVERY, owner_f, owner);
     r.inverse = inverse_of<T>(f + accumulator_read_small(sum, r.k));
     r.most = (float)(f * r.inverse * 0x1p64);
+    r.maximum = row_maximum;
     return r;
 }
 
@@ -312,11 +315,14 @@ template <int COUNT> __device__ __forceinline__ row_readout add_up_notes(const b
 }
 
 template <typename T, int VECTORS>
-__device__ __forceinline__ void write_block(const row_readout &r, float exponent, const float *v, uint4 *to) {
+__device__ __forceinline__ void write_block(const row_readout &r, const block_info &info, const float *v, uint4 *to) {
+    const float exponent = info.exponent;
     const int per = traits<T>::per_vector;
     int e = (int)exponent - SOFTMAX_BIAS - r.k + 64;
     double g = e < -195 ? 0.0 : r.inverse * bits_double((uint64_t)(1023 + e) << 52);
     float hi = (float)g, lo = (float)(g - (double)hi);
+    /* the row's largest result is exact; the short arithmetic's is so already */
+    const float cut = info.maximum == r.maximum ? fmaf(info.top, hi, info.top * lo) : r.most;
     if (traits<T>::brief) hi = e < -60 ? 0.0f : __uint_as_float(__float_as_uint(hi) - (64u << 23));
 #pragma unroll
     for (int i = 0; i < VECTORS; i++) {
@@ -329,7 +335,10 @@ __device__ __forceinline__ void write_block(const row_readout &r, float exponent
             if (traits<T>::brief)
                 asm("mul.ftz.f32 %0, %1, %2;" : "=f"(y[j]) : "f"(a), "f"(hi));
             else
-                asm("mul.ftz.f32 %0, %1, 0f1F800000;" : "=f"(y[j]) : "f"(fminf(fmaf(a, hi, a * lo), r.most)));
+            {
+                float b = fmaf(a, hi, a * lo);
+                asm("mul.ftz.f32 %0, %1, 0f1F800000;" : "=f"(y[j]) : "f"(b >= cut ? r.most : b));
+            }
         }
         __stcs(to + i * 32, traits<T>::pack(y));
     }
@@ -388,7 +397,7 @@ __global__ void __launch_bounds__(32 * WARPS * ROWS, RESIDENT) softmax_rows(cons
     }
     uint4 *to = y + (row * WARPS + part) * (BLOCKS * VECTORS * 32) + lane;
 #pragma unroll
-    for (int b = 0; b < BLOCKS; b++) write_block<T, VECTORS>(r, info[b].exponent, v[b], to + b * VECTORS * 32);
+    for (int b = 0; b < BLOCKS; b++) write_block<T, VECTORS>(r, info[b], v[b], to + b * VECTORS * 32);
 }
 
 /* Persistent thread blocks, a row at a time, the next row's loads in flight while this one is added up and written. */
@@ -424,7 +433,7 @@ __global__ void __launch_bounds__(32 * WARPS, RESIDENT) softmax_stream(const uin
         }
         duty = duty + 1 == WARPS ? 0 : duty + 1;
         __syncthreads();
-        write_block<T, VECTORS>(total, info.exponent, v, to);
+        write_block<T, VECTORS>(total, info, v, to);
         to += step;
     }
 }
