@@ -155,6 +155,7 @@ static void NAME(general_gradient)(const NAME(loss_row) *row) {
     REAL results[SOFTMAX_BLOCK_COLUMNS];
     double t[SOFTMAX_BLOCK_COLUMNS], raw[SOFTMAX_BLOCK_COLUMNS];
     double whole = fma(row->g, row->sum_weights + row->on_target, row->g_z);
+    const pair factor = {whole, 0.0};
     double target = 0.0;
     NAME(row_result) r = NAME(result_of_state)(&row->state, job->kind, 0, 0);
     if (row->target >= 0) {
@@ -179,10 +180,16 @@ static void NAME(general_gradient)(const NAME(loss_row) *row) {
         place = NAME(place_in_row)(&block);
         NAME(block_results)(&r, job->kind, v, count, &place, v);
         for (int i = 0; i < count; i++) {
-            double d = (double)v[i] * whole - row->g * t[i];
-            if (c + i == row->target) /* p - 1 relative, and the target's share of what is spread */
+            pair slope = {1.0, 0.0};
+            double d;
+            if (job->softcap != 0.0) slope = softcap_derivative(raw[i], job->softcap);
+            if (c + i == row->target) { /* p - 1 relative, and the target's share of what is spread */
                 d = target + ((double)v[i] * (row->g * row->sum_weights) - row->g * t[i]);
-            if (job->softcap != 0.0) d = d == 0.0 ? 0.0 : d * softcap_derivative(raw[i], job->softcap);
+                d = d == 0.0 ? 0.0 : fma(d, slope.hi, d * slope.lo);
+            } else {
+                pair each = pair_multiply(slope, factor);
+                d = fma((double)v[i], each.hi, fma((double)v[i], each.lo, -(row->g * t[i] * slope.hi)));
+            }
             results[i] = (REAL)d;
             if (!(fabs(d) >= (double)SMALLEST_NORMAL)) results[i] = d == d ? 0 : (REAL)NAN;
         }

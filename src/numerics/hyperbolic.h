@@ -31,16 +31,25 @@ SOFTMAX_FN double softcap_value(double x, double c) {
     return x < 0.0 ? -t.hi : t.hi;
 }
 
-/* Its derivative, 1 - tanh^2(x / c) = 4 (E + 1) / (E + 2)^2, which keeps its digits where tanh is next to 1. */
-SOFTMAX_FN double softcap_derivative(double x, double c) {
+/* Its derivative, 1 - tanh^2(x / c) = 4 (E + 1) / (E + 2)^2, which keeps its digits where tanh is next to 1; as a pair, relative error
+ * about 2^-57 times 1 + |x / c|. */
+SOFTMAX_FN pair softcap_derivative(double x, double c) {
+    const pair one = {1.0, 0.0}, two = {2.0, 0.0}, nothing = {0.0, 0.0};
     double u_hi = fabs(x) / c;
-    pair u, e;
-    if (x != x) return x;
-    if (u_hi > 360.0) return 0.0;
+    pair u, e, below;
+    if (!(u_hi <= 360.0)) {
+        pair nan = {x, 0.0};
+        return x != x ? nan : nothing;
+    }
+    if (u_hi < 0x1p-500) return one;
     u.hi = u_hi;
     u.lo = fma(-u_hi, c, fabs(x)) / c;
     e = expm1_twice(u);
-    return 4.0 * ((e.hi + 1.0) / (e.hi + 2.0)) / (e.hi + 2.0);
+    below = pair_add(two, e);
+    e = pair_divide(pair_divide(pair_add(one, e), below), below);
+    e.hi *= 4.0;
+    e.lo *= 4.0;
+    return e;
 }
 
 #endif

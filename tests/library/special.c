@@ -272,7 +272,7 @@ static const gradient_row softmax_rows[] = {
     {"dy -inf", 0.25, -INFINITY, MIDDLE, A_NAN, A_NAN},
     {"odd y 0", 0, 3, ODD, ORDINARY, ORDINARY},
     {"all y 0", 0, 1, EVERYWHERE, A_ZERO, A_ZERO},
-    {"all y NaN", NAN, 1, EVERYWHERE, A_NAN, A_ZERO},
+    {"all y NaN", NAN, 1, EVERYWHERE, A_NAN, A_NAN},
     {"ordinary again", 0.25, -2, ODD, ORDINARY, ORDINARY},
 };
 
@@ -284,7 +284,7 @@ static const gradient_row log_rows[] = {
     {"dy -inf", -1, -INFINITY, MIDDLE, A_NAN, A_NAN},
     {"odd y -inf", -INFINITY, 3, ODD, ORDINARY, ORDINARY},
     {"all y -inf", -INFINITY, 1, EVERYWHERE, A_ZERO, A_ZERO},
-    {"all y NaN", NAN, 1, EVERYWHERE, A_NAN, A_ZERO},
+    {"all y NaN", NAN, 1, EVERYWHERE, A_NAN, A_NAN},
     {"ordinary again", -1, -2, ODD, ORDINARY, ORDINARY},
 };
 

@@ -93,7 +93,7 @@ static void check_softcap(void) {
     for (i = 0; i < 50000; i++) {
         double c = i % 3 == 0 ? 30.0 : uniform(0.5, 100.0);
         double x = c * uniform(-1.0, 1.0) * scale_by_power(1.0, (int64_t)uniform(-40.0, 5.0)), error;
-        pair y = {softcap_value(x, c), 0.0}, d = {softcap_derivative(x, c), 0.0};
+        pair y = {softcap_value(x, c), 0.0}, d = softcap_derivative(x, c);
         mpfr_set_d(u, x, MPFR_RNDN);
         mpfr_div_d(u, u, c, MPFR_RNDN);
         mpfr_tanh(t, u, MPFR_RNDN);
