@@ -11,44 +11,58 @@ typedef struct NAME(loss_row) {
     row_total total;
     pair log;            /* l - m */
     int64_t target;      /* -1: probabilities */
-    double on_target;    /* w_y (1 - e) */
-    double smoothing;    /* e / V */
+    pair keep;           /* 1 - e */
+    pair on_target;      /* w_y (1 - e) */
+    pair smoothing;      /* e / V */
     int spread;          /* columns other than the target count */
-    double g;            /* gradient of the row's first terms */
-    double g_z;          /* 2 z_loss l G' */
-    double sum_weights;  /* sum_j t_j */
+    pair g;              /* gradient of the row's first terms */
+    pair g_z;            /* 2 z_loss l G' */
+    pair sum_weights;    /* sum_j t_j */
 } NAME(loss_row);
 
-/* t_j for columns [first, first + count), without the hard target's own part; 0 where the score is masked out or counts for nothing. */
-static void NAME(column_weights)(const NAME(loss_row) *row, int64_t first, int count, double *t) {
+/* t_j = t + t_low for columns [first, first + count), without the hard target's own part; 0 where the score is masked out. */
+static void NAME(column_weights)(const NAME(loss_row) *row, int64_t first, int count, double *t, double *t_low) {
     const softmax_job *job = row->job;
     double weights[SOFTMAX_BLOCK_COLUMNS];
     const char *mask = row->source.mask ? row->source.mask + first * job->mask.column_stride : NULL;
-    for (int i = 0; i < count; i++) t[i] = row->smoothing;
+    for (int i = 0; i < count; i++) {
+        t[i] = row->smoothing.hi;
+        t_low[i] = row->smoothing.lo;
+    }
     if (row->target < 0) {
         double q[SOFTMAX_BLOCK_COLUMNS];
         gather_double(row_address(job, &job->targets, row->p) + first * job->targets.column_stride, job->targets.type,
                       job->targets.column_stride, count, q);
-        for (int i = 0; i < count; i++) t[i] = fma(1.0 - job->label_smoothing, q[i], row->smoothing);
+        for (int i = 0; i < count; i++) {
+            pair each = {q[i], 0.0};
+            each = pair_add(pair_multiply(row->keep, each), row->smoothing);
+            t[i] = each.hi;
+            t_low[i] = each.lo;
+        }
     }
     if (job->weights.data) {
         gather_double(row_address(job, &job->weights, row->p) + first * job->weights.column_stride, job->weights.type,
                       job->weights.column_stride, count, weights);
-        for (int i = 0; i < count; i++) t[i] *= weights[i];
+        for (int i = 0; i < count; i++) {
+            pair each = {t[i], t_low[i]}, w = {weights[i], 0.0};
+            each = pair_multiply(each, w);
+            t[i] = each.hi;
+            t_low[i] = each.lo;
+        }
     }
     for (int i = 0; i < count; i++)
-        if (first + i >= row->source.limit || (mask && !mask[i * job->mask.column_stride])) t[i] = 0.0;
+        if (first + i >= row->source.limit || (mask && !mask[i * job->mask.column_stride])) t[i] = t_low[i] = 0.0;
 }
 
 /* sum_j t_j (m - z_j) and sum_j t_j over the row, without the hard target's own part. A weight of 0 contributes 0, whatever the score. */
-static pair NAME(spread_loss)(NAME(loss_row) *row, double *weights, uint32_t *flags) {
+static pair NAME(spread_loss)(NAME(loss_row) *row, pair *weights, uint32_t *flags) {
     accumulator distances = accumulator_empty(), sum = accumulator_empty();
     REAL buffer[SOFTMAX_BLOCK_COLUMNS], low_buffer[SOFTMAX_BLOCK_COLUMNS];
-    double t[SOFTMAX_BLOCK_COLUMNS], product[SOFTMAX_BLOCK_COLUMNS], product_low[SOFTMAX_BLOCK_COLUMNS];
+    double t[SOFTMAX_BLOCK_COLUMNS], t_low[SOFTMAX_BLOCK_COLUMNS], product[SOFTMAX_BLOCK_COLUMNS], product_low[SOFTMAX_BLOCK_COLUMNS];
     for (int64_t c = 0; c < row->job->columns; c += SOFTMAX_BLOCK_COLUMNS) {
         int count = NAME(block_columns)(c, row->job->columns);
         const REAL *low, *z = NAME(scores)(&row->source, c, count, buffer, low_buffer, &low);
-        NAME(column_weights)(row, c, count, t);
+        NAME(column_weights)(row, c, count, t, t_low);
         for (int i = 0; i < count; i++) {
             double d = row->state.maximum - (double)z[i];
             product[i] = t[i] == 0.0 ? 0.0 : t[i] * d;
@@ -57,13 +71,13 @@ static pair NAME(spread_loss)(NAME(loss_row) *row, double *weights, uint32_t *fl
                 *flags |= STATE_INFINITE;
                 product[i] = 0.0;
             } else {
-                product_low[i] = t[i] == 0.0 ? 0.0 : fma(t[i], d, -product[i]);
+                product_low[i] = t[i] == 0.0 ? 0.0 : fma(t[i], d, -product[i]) + t_low[i] * d;
             }
         }
         sum_exactly(product, product_low, count, &distances, flags);
-        sum_exactly(t, NULL, count, &sum, flags);
+        sum_exactly(t, t_low, count, &sum, flags);
     }
-    *weights = accumulator_read(&sum, 0).hi;
+    *weights = accumulator_read(&sum, 0);
     return accumulator_read(&distances, 0);
 }
 
@@ -76,31 +90,30 @@ static pair NAME(target_distance)(const NAME(loss_row) *row, REAL *z) {
 }
 
 /* a (d + log), rounded about once */
-static double NAME(times_surprise)(double a, pair d, pair log) {
-    pair s, factor = {a, 0.0};
-    if (a == 0.0) return 0.0;
-    if (!(d.hi <= DBL_MAX)) return a * d.hi;
-    s = pair_add(d, log);
-    s = pair_multiply(factor, s);
-    return s.hi;
+static double NAME(times_surprise)(pair a, pair d, pair log) {
+    if (a.hi == 0.0) return 0.0;
+    if (!(d.hi <= DBL_MAX)) return a.hi * d.hi;
+    return pair_multiply(a, pair_add(d, log)).hi;
 }
 
 /* p_y - 1 as minus the share of all others. */
 static double NAME(target_gradient)(const NAME(loss_row) *row, REAL z, pair distance) {
     pair inverse = row_total_inverse(&row->total, row->job->kind), minus_one = {-1.0, 0.0}, p;
-    double scale = row->g * row->on_target;
+    pair scale = pair_multiply(row->g, row->on_target);
     if (distance.hi == 0.0) { /* the maximum itself, or a tie with it */
-        pair share = pair_multiply(row->total.rest, inverse), p_top = pair_multiply(row->total.e_max, inverse);
-        return fma(row->g_z, p_top.hi, -(scale * share.hi));
+        pair share = pair_multiply(pair_multiply(row->total.rest, inverse), scale);
+        share.hi = -share.hi;
+        share.lo = -share.lo;
+        return pair_add(pair_multiply(row->g_z, pair_multiply(row->total.e_max, inverse)), share).hi;
     }
-    if (z == -(REAL)INFINITY || score_is_huge(row->state.maximum) || score_is_huge((double)z)) return -scale;
+    if (z == -(REAL)INFINITY || score_is_huge(row->state.maximum) || score_is_huge((double)z)) return -scale.hi;
     {
         power e = exp_pair((double)z, 0.0);
         e.f.hi = scale_by_power(e.f.hi, e.k - row->total.k);
         e.f.lo = scale_by_power(e.f.lo, e.k - row->total.k);
         p = pair_multiply(e.f, inverse);
     }
-    return fma(row->g_z, p.hi, scale * pair_add(minus_one, p).hi);
+    return pair_add(pair_multiply(row->g_z, p), pair_multiply(scale, pair_add(minus_one, p))).hi;
 }
 
 /* The gradient where only the target's column has a weight: p_j times a constant, then the target. */
@@ -108,7 +121,7 @@ static void NAME(plain_gradient)(const NAME(loss_row) *row) {
     const softmax_job *job = row->job;
     char *out = row_address(job, &job->out, row->p);
     REAL buffer[SOFTMAX_BLOCK_COLUMNS], low_buffer[SOFTMAX_BLOCK_COLUMNS], results[SOFTMAX_BLOCK_COLUMNS], z = 0;
-    pair distance = NAME(target_distance)(row, &z), factor = {fma(row->g, row->on_target, row->g_z), 0.0};
+    pair distance = NAME(target_distance)(row, &z), factor = pair_add(pair_multiply(row->g, row->on_target), row->g_z);
     NAME(row_result) r = NAME(result_of_state)(&row->state, job->kind, 0, 0);
     double size = fabs(factor.hi);
     int direct = job->out.type == REAL_ELEMENT && is_contiguous(&job->out);
@@ -139,7 +152,7 @@ static void NAME(targets_gradient)(const NAME(loss_row) *row, int64_t first, int
         gather_double(row_address(job, &job->weights, row->p) + first * job->weights.column_stride, job->weights.type,
                       job->weights.column_stride, count, weights);
     for (int i = 0; i < count; i++) {
-        double w = (job->weights.data ? weights[i] : 1.0) * (1.0 - job->label_smoothing) * row->g;
+        pair each = {job->weights.data ? weights[i] : 1.0, 0.0}, w = pair_multiply(pair_multiply(each, row->keep), row->g);
         pair d = two_sum(row->state.maximum, -(double)z[i]);
         int masked = z[i] == -(REAL)INFINITY && t[i] == 0.0;
         result[i] = masked ? 0.0 : NAME(times_surprise)(w, d, row->log);
@@ -153,9 +166,9 @@ static void NAME(general_gradient)(const NAME(loss_row) *row) {
     const char *x = row_address(job, &job->x, row->p);
     REAL buffer[SOFTMAX_BLOCK_COLUMNS], low_buffer[SOFTMAX_BLOCK_COLUMNS], v[SOFTMAX_BLOCK_COLUMNS], z_target = 0;
     REAL results[SOFTMAX_BLOCK_COLUMNS];
-    double t[SOFTMAX_BLOCK_COLUMNS], raw[SOFTMAX_BLOCK_COLUMNS];
-    double whole = fma(row->g, row->sum_weights + row->on_target, row->g_z);
-    const pair factor = {whole, 0.0};
+    double t[SOFTMAX_BLOCK_COLUMNS], t_low[SOFTMAX_BLOCK_COLUMNS], raw[SOFTMAX_BLOCK_COLUMNS];
+    const pair spread = pair_multiply(row->g, row->sum_weights);
+    const pair factor = pair_add(pair_add(spread, pair_multiply(row->g, row->on_target)), row->g_z);
     double target = 0.0;
     NAME(row_result) r = NAME(result_of_state)(&row->state, job->kind, 0, 0);
     if (row->target >= 0) {
@@ -167,7 +180,7 @@ static void NAME(general_gradient)(const NAME(loss_row) *row) {
         NAME(place_of_block) place;
         int count = NAME(block_columns)(c, job->columns);
         const REAL *low, *z = NAME(scores)(&row->source, c, count, buffer, low_buffer, &low);
-        NAME(column_weights)(row, c, count, t);
+        NAME(column_weights)(row, c, count, t, t_low);
         if (job->softcap != 0.0) gather_double(x + c * job->x.column_stride, job->x.type, job->x.column_stride, count, raw);
         if (q_out) {
             double q[SOFTMAX_BLOCK_COLUMNS];
@@ -180,15 +193,17 @@ static void NAME(general_gradient)(const NAME(loss_row) *row) {
         place = NAME(place_in_row)(&block);
         NAME(block_results)(&r, job->kind, v, count, &place, v);
         for (int i = 0; i < count; i++) {
-            pair slope = {1.0, 0.0};
+            pair slope = {1.0, 0.0}, each = {t[i], t_low[i]};
             double d;
+            each = pair_multiply(row->g, each);
             if (job->softcap != 0.0) slope = softcap_derivative(raw[i], job->softcap);
             if (c + i == row->target) { /* p - 1 relative, and the target's share of what is spread */
-                d = target + ((double)v[i] * (row->g * row->sum_weights) - row->g * t[i]);
+                d = target + (fma((double)v[i], spread.hi, (double)v[i] * spread.lo) - each.hi);
                 d = d == 0.0 ? 0.0 : fma(d, slope.hi, d * slope.lo);
             } else {
-                pair each = pair_multiply(slope, factor);
-                d = fma((double)v[i], each.hi, fma((double)v[i], each.lo, -(row->g * t[i] * slope.hi)));
+                pair f = pair_multiply(slope, factor);
+                each = pair_multiply(slope, each);
+                d = fma((double)v[i], f.hi, fma((double)v[i], f.lo, -each.hi));
             }
             results[i] = (REAL)d;
             if (!(fabs(d) >= (double)SMALLEST_NORMAL)) results[i] = d == d ? 0 : (REAL)NAN;
@@ -209,6 +224,11 @@ typedef struct NAME(loss_value) {
     double z_loss;
 } NAME(loss_value);
 
+static pair NAME(quotient)(double a, double b) {
+    pair n = {a, 0.0}, d = {b, 0.0}, plain = {a / b, 0.0};
+    return plain.hi - plain.hi == 0.0 ? pair_divide(n, d) : plain;
+}
+
 static NAME(loss_value) NAME(loss_of_row)(NAME(loss_row) *row, const loss_divisors *divisors) {
     const softmax_job *job = row->job;
     NAME(loss_value) loss = {0.0, 0.0};
@@ -216,25 +236,28 @@ static NAME(loss_value) NAME(loss_of_row)(NAME(loss_row) *row, const loss_diviso
     double l = row_state_logsumexp(&row->state, job->kind);
     double upstream = job->grad_output.data ? load_real(row_address(job, &job->grad_output, row->p), job->grad_output.type) : 1.0;
     REAL z = 0;
-    pair distance = {0.0, 0.0};
-    row->g = upstream / divisors->terms;
-    row->g_z = 2.0 * job->z_loss * l * (upstream / divisors->z_loss);
-    row->sum_weights = 0.0;
+    const pair nothing = {0.0, 0.0};
+    pair distance = nothing;
+    row->g = NAME(quotient)(upstream, divisors->terms);
+    row->g_z = row->sum_weights = nothing;
+    if (job->z_loss != 0.0) {
+        pair z_loss = {2.0 * job->z_loss, 0.0}, maximum = {row->state.maximum, 0.0};
+        row->g_z = pair_multiply(pair_multiply(z_loss, pair_add(maximum, row->log)), NAME(quotient)(upstream, divisors->z_loss));
+    }
     if (row->target >= 0) {
         distance = NAME(target_distance)(row, &z);
         loss.terms = NAME(times_surprise)(row->on_target, distance, row->log);
     }
     if (row->spread) {
         pair spread = NAME(spread_loss)(row, &row->sum_weights, &flags);
-        pair weights = {row->sum_weights, 0.0};
-        spread = pair_add(spread, pair_multiply(weights, row->log));
+        spread = pair_add(spread, pair_multiply(row->sum_weights, row->log));
         loss.terms += spread.hi;
         if (flags & STATE_INFINITE) loss.terms = (double)INFINITY;
         if (flags & STATE_NAN) loss.terms = (double)NAN;
     }
     loss.z_loss = job->z_loss * l * l;
     if (!job->out.data && !job->targets_gradient.data) return loss;
-    if (!row->spread && job->softcap == 0.0 && fabs(row->g * row->on_target) < 0x1p40 && fabs(row->g_z) < 0x1p40 && job->out.data)
+    if (!row->spread && job->softcap == 0.0 && fabs(row->g.hi * row->on_target.hi) < 0x1p40 && fabs(row->g_z.hi) < 0x1p40 && job->out.data)
         NAME(plain_gradient)(row);
     else
         NAME(general_gradient)(row);
@@ -257,17 +280,20 @@ static void NAME(cross_entropy_row)(const softmax_job *job, const place *p, cons
     NAME(loss_row) row;
     NAME(loss_value) loss = {0.0, 0.0};
     double weight = 1.0;
+    pair on_weight = {1.0, 0.0};
     int ignored = 0;
     memset(&row, 0, sizeof row);
     row.job = job;
     row.p = p;
     row.target = -1;
-    row.smoothing = job->columns ? job->label_smoothing / (double)job->columns : 0.0;
+    row.keep = two_sum(1.0, -job->label_smoothing);
+    if (job->columns) row.smoothing = NAME(quotient)(job->label_smoothing, (double)job->columns);
     if (job->targets.type == ELEMENT_INT32 || job->targets.type == ELEMENT_INT64) {
         row.target = load_integer(row_address(job, &job->targets, p), job->targets.type);
         ignored = row.target == job->ignore_index;
         if (!ignored && job->weights.data) weight = load_weight(job, p, row.target);
-        row.on_target = weight * (1.0 - job->label_smoothing);
+        on_weight.hi = weight;
+        row.on_target = pair_multiply(on_weight, row.keep);
     }
     row.spread = row.target < 0 || job->label_smoothing != 0.0;
     row.source = NAME(source_of_row)(job, p);
