@@ -116,6 +116,7 @@ static int can_split_columns(operation op) {
 /* The smallest row whose target is neither a class nor ignore_index; and what the mean divides by. */
 static softmax_status read_targets(const softmax_job *job, loss_divisors *divisors) {
     accumulator weights = accumulator_empty();
+    double not_finite = 0.0;
     int64_t kept = 0;
     if (job->targets.type != ELEMENT_INT32 && job->targets.type != ELEMENT_INT64) {
         divisors->terms = divisors->z_loss = (double)job->rows;
@@ -131,10 +132,16 @@ static softmax_status read_targets(const softmax_job *job, loss_divisors *diviso
             return SOFTMAX_ERROR_TARGET;
         }
         kept++;
-        if (job->weights.data) accumulator_add_double(&weights, load_weight(job, &p, target));
+        if (job->weights.data) {
+            double weight = load_weight(job, &p, target);
+            if (weight - weight == 0.0)
+                accumulator_add_double(&weights, weight);
+            else
+                not_finite += weight; /* NaN, or an infinity */
+        }
     }
     divisors->z_loss = (double)kept;
-    divisors->terms = job->weights.data ? accumulator_read(&weights, 0).hi : (double)kept;
+    divisors->terms = job->weights.data ? accumulator_read(&weights, 0).hi + not_finite : (double)kept;
     return SOFTMAX_OK;
 }
 
