@@ -1,40 +1,74 @@
 /* What is done to one block of a row's scores, at most SOFTMAX_BLOCK_COLUMNS of them, contiguous. A template: included once for float
  * (results float32 and 16-bit) and once for double, with REAL and the names below defined by block_types.h. */
 
-/* The two largest scores (the second may equal the first), and whether there is a NaN. */
+typedef struct NAME(largest) {
+    VECTOR first;
+    VECTOR second;
+} NAME(largest);
+
+static inline void NAME(merge_largest)(NAME(largest) *m, VECTOR first, VECTOR second) {
+    m->second = V(max)(V(max)(m->second, second), V(min)(m->first, first));
+    m->first = V(max)(m->first, first);
+}
+
+/* The second of the columns j, j + 4 LANES, ...: there are few of them. */
+static REAL NAME(second_of_class)(const REAL *z, int j, int count) {
+    REAL first = z[j], second = -(REAL)INFINITY;
+    for (j += 4 * LANES; j < count; j += 4 * LANES) {
+        REAL low = z[j] < first ? z[j] : first;
+        first = z[j] > first ? z[j] : first;
+        second = low > second ? low : second;
+    }
+    return second;
+}
+
+static int NAME(any_nan)(const REAL *z, int count) {
+    int nan = 0;
+    for (int i = 0; i < count; i++) nan |= z[i] != z[i];
+    return nan;
+}
+
+/* The two largest scores (the second may equal the first), and whether there is a NaN. Only maxima are kept of the columns with the same
+ * place modulo 4 LANES; the second is either the largest of the other places or found at the first's own. */
 static void NAME(top_two)(const REAL *z, int count, REAL *first, REAL *second, int *has_nan) {
-    const REAL none = -(REAL)INFINITY;
-    VECTOR m1 = V(set)(none), m2 = V(set)(none), m1b = m1, m2b = m2;
-    vm nan = vm_none();
-    REAL lane1[2 * LANES], lane2[2 * LANES], a = none, b = none;
-    int i = 0;
-    for (; i + 2 * LANES <= count; i += 2 * LANES) {
-        VECTOR x = V(load)(z + i), y = V(load)(z + i + LANES);
-        m2 = V(max)(m2, V(min)(m1, x));
-        m1 = V(max)(m1, x);
-        m2b = V(max)(m2b, V(min)(m1b, y));
-        m1b = V(max)(m1b, y);
-        nan = V(or_nan)(V(or_nan)(nan, x), y);
+    const VECTOR nothing = V(set)(-(REAL)INFINITY);
+    VECTOR a = nothing, b = nothing, c = nothing, d = nothing;
+    NAME(largest) all = {nothing, nothing};
+    VECTOR sum = V(set)(0), sum2 = sum; /* NaN if there is a NaN, or both infinities */
+    int i = 0, whole = count / (4 * LANES) * (4 * LANES);
+    for (; i < whole; i += 4 * LANES) {
+        VECTOR x = V(load)(z + i), y = V(load)(z + i + LANES), u = V(load)(z + i + 2 * LANES), w = V(load)(z + i + 3 * LANES);
+        a = V(max)(a, x);
+        b = V(max)(b, y);
+        c = V(max)(c, u);
+        d = V(max)(d, w);
+        sum = V(add)(sum, V(add)(x, y));
+        sum2 = V(add)(sum2, V(add)(u, w));
     }
     for (; i < count; i += LANES) {
-        VECTOR x = i + LANES <= count ? V(load)(z + i) : V(load_part)(z + i, count - i, none);
-        m2 = V(max)(m2, V(min)(m1, x));
-        m1 = V(max)(m1, x);
-        nan = V(or_nan)(nan, x);
+        VECTOR x = i + LANES <= count ? V(load)(z + i) : V(load_part)(z + i, count - i, -(REAL)INFINITY);
+        NAME(merge_largest)(&all, x, nothing);
+        sum = V(add)(sum, x);
     }
-    m2 = V(max)(V(max)(m2, m2b), V(min)(m1, m1b));
-    m1 = V(max)(m1, m1b);
-    V(store)(lane1, m1);
-    V(store)(lane2, m2);
-    for (i = 0; i < LANES; i++) {
-        REAL low = lane1[i] < a ? lane1[i] : a;
-        a = lane1[i] > a ? lane1[i] : a;
-        b = b > low ? b : low;
-        b = b > lane2[i] ? b : lane2[i];
+    if (whole) {
+        NAME(largest) ab = {V(max)(a, b), V(min)(a, b)}, cd = {V(max)(c, d), V(min)(c, d)};
+        NAME(merge_largest)(&ab, cd.first, cd.second);
+        NAME(merge_largest)(&all, ab.first, ab.second);
     }
-    *first = a;
-    *second = b;
-    *has_nan = vm_any(nan);
+    for (int step = LANES / 2; step > 0; step /= 2) NAME(merge_largest)(&all, V(swap)(all.first, step), V(swap)(all.second, step));
+    *first = V(first)(all.first) + 0; /* -0 is taken as +0: which of equal zeros came first depends on the lanes */
+    *second = V(first)(all.second);
+    *has_nan = vm_any(V(or_nan)(vm_none(), V(add)(sum, sum2))) && NAME(any_nan)(z, count);
+    if (whole > 4 * LANES && *second < *first && !*has_nan) {
+        int at = V(find)(a, all.first);
+        if (at == LANES) at += V(find)(b, all.first);
+        if (at == 2 * LANES) at += V(find)(c, all.first);
+        if (at == 3 * LANES) at += V(find)(d, all.first);
+        if (at < 4 * LANES) {
+            REAL other = NAME(second_of_class)(z, at, whole);
+            if (other > *second) *second = other;
+        }
+    }
 }
 
 /* Among the scores equal to `first`, the largest low part; `second` becomes `first` if there are several. */
@@ -46,58 +80,73 @@ static REAL NAME(top_low)(const REAL *z, const REAL *low, int count, REAL first)
 }
 
 /* Fast terms of the block, magic and floor from kb: digits' sums modulo 2^32 (2^64), values into v unless it is NULL. */
-static inline void NAME(terms_loop)(const REAL *z, const REAL *low, int count, REAL magic, REAL floor_score, REAL *v, arithmetic kind,
-                                    BITS *high, BITS *low_sum) {
+static ALWAYS_INLINE void NAME(terms_loop)(const REAL *z, const REAL *low, int count, REAL magic, REAL floor_score, int floor_is_negative, REAL *v,
+                                    arithmetic kind, BITS *high, BITS *low_sum) {
     VECTOR magics = V(set)(magic), floors = V(set)(floor_score), zero = V(set)(0);
-    INTEGERS h = I(zero)(), l = I(zero)();
+    INTEGERS h = I(zero)(), l = I(zero)(), h2 = h, l2 = l;
     int i = 0, padded = (count + LANES - 1) / LANES * LANES;
-    for (; i < count; i += LANES) {
-        int whole = i + LANES <= count;
-        VECTOR raw = whole ? V(load)(z + i) : V(load_part)(z + i, count - i, -(REAL)INFINITY);
-        VECTOR x = V(max)(raw, floors), x_low = zero, value;
-        if (low) x_low = V(keep_from)(raw, floors, whole ? V(load)(low + i) : V(load_part)(low + i, count - i, 0));
-        value = NAME(term_vector)(x, x_low, magics, kind, &h, &l);
+    for (; !low && i + 2 * LANES <= count; i += 2 * LANES) { /* two at a time: the chain of operations is longer than the processor's window */
+        VECTOR x = V(load)(z + i), y = V(load)(z + i + LANES);
+        x = floor_is_negative ? V(at_least_negative)(x, floors) : V(max)(x, floors);
+        y = floor_is_negative ? V(at_least_negative)(y, floors) : V(max)(y, floors);
+        NAME(two_terms)(&x, &y, magics, kind, &h, &l, &h2, &l2);
         if (v) {
-            if (whole)
-                V(store)(v + i, value);
-            else
-                V(store_part)(v + i, count - i, value);
+            V(store)(v + i, x);
+            V(store)(v + i + LANES, y);
         }
     }
-    *high = I(sum)(h) - (BITS)padded * NAME(bits_of)(HIGH_MAGIC);
-    *low_sum = I(sum)(l) - (BITS)padded * NAME(bits_of)(LOW_MAGIC);
+    for (; i + LANES <= count; i += LANES) {
+        VECTOR raw = V(load)(z + i), x = floor_is_negative ? V(at_least_negative)(raw, floors) : V(max)(raw, floors), x_low = zero, value;
+        if (low) x_low = V(keep_from)(raw, floors, V(load)(low + i));
+        value = NAME(term_vector)(x, x_low, magics, kind, &h, &l);
+        if (v) V(store)(v + i, value);
+    }
+    if (i < count) {
+        VECTOR raw = V(load_part)(z + i, count - i, -(REAL)INFINITY), x_low = zero, value;
+        if (low) x_low = V(keep_from)(raw, floors, V(load_part)(low + i, count - i, 0));
+        value = NAME(term_vector)(V(max)(raw, floors), x_low, magics, kind, &h, &l);
+        if (v) V(store_part)(v + i, count - i, value);
+    }
+    *high = I(sum)(h) + I(sum)(h2) - (BITS)padded * NAME(bits_of)(HIGH_MAGIC);
+    *low_sum = I(sum)(l) + I(sum)(l2) - (BITS)padded * NAME(bits_of)(LOW_MAGIC);
 }
 
 static void NAME(terms)(const REAL *z, const REAL *low, int count, REAL magic, REAL floor_score, REAL *v, arithmetic kind, BITS *high,
                         BITS *low_sum) {
     /* constants to the loop, so that each kind gets its own */
-#define TERMS(its_low, its_v, its_kind) NAME(terms_loop)(z, its_low, count, magic, floor_score, its_v, its_kind, high, low_sum)
-#define TERMS_OF_KIND(its_low, its_v)                      \
-    if (sizeof(REAL) == 8)                                 \
-        TERMS(its_low, its_v, ARITHMETIC_64);              \
-    else if (kind == ARITHMETIC_FLOAT16)                   \
-        TERMS(its_low, its_v, ARITHMETIC_FLOAT16);         \
-    else if (kind == ARITHMETIC_BFLOAT16)                  \
-        TERMS(its_low, its_v, ARITHMETIC_BFLOAT16);        \
-    else                                                   \
-        TERMS(its_low, its_v, ARITHMETIC_32)
+#define TERMS(its_low, its_negative, its_v, its_kind) \
+    NAME(terms_loop)(z, its_low, count, magic, floor_score, its_negative, its_v, its_kind, high, low_sum)
+#define TERMS_OF_KIND(its_low, its_negative, its_v)              \
+    if (sizeof(REAL) == 8)                                       \
+        TERMS(its_low, its_negative, its_v, ARITHMETIC_64);      \
+    else if (kind == ARITHMETIC_FLOAT16)                         \
+        TERMS(its_low, its_negative, its_v, ARITHMETIC_FLOAT16); \
+    else if (kind == ARITHMETIC_BFLOAT16)                        \
+        TERMS(its_low, its_negative, its_v, ARITHMETIC_BFLOAT16); \
+    else                                                         \
+        TERMS(its_low, its_negative, its_v, ARITHMETIC_32)
     if (low) {
-        TERMS_OF_KIND(low, v);
+        TERMS_OF_KIND(low, 0, v);
+    } else if (v && floor_score < 0) {
+        TERMS_OF_KIND(NULL, 1, v);
     } else if (v) {
-        TERMS_OF_KIND(NULL, v);
+        TERMS_OF_KIND(NULL, 0, v);
+    } else if (floor_score < 0) {
+        TERMS_OF_KIND(NULL, 1, NULL);
     } else {
-        TERMS_OF_KIND(NULL, NULL);
+        TERMS_OF_KIND(NULL, 0, NULL);
     }
 #undef TERMS
 #undef TERMS_OF_KIND
 }
 
 /* Blocks whose maximum is far out (|m| >= SCORE_LIMIT): element by element. */
-static void NAME(far_terms)(const REAL *z, const REAL *low, int count, int64_t kb, REAL *v, arithmetic kind, BITS *high, BITS *low_sum) {
+static void NAME(far_terms)(const REAL *z, const REAL *low, int count, double maximum, int64_t kb, REAL *v, arithmetic kind, BITS *high, BITS *low_sum) {
     BITS h = 0, l = 0;
     for (int i = 0; i < count; i++) {
         TERM t = {TERM_NOTHING, 0, 0};
-        if (z[i] >= (REAL)-SOFTMAX_HUGE) t = NAME(term_far)(z[i], low ? low[i] : 0, kb, kind);
+        /* so far below, the difference of exponents might not even fit */
+        if (z[i] >= (REAL)-SOFTMAX_HUGE && maximum - (double)z[i] < 0x1p30) t = NAME(term_far)(z[i], low ? low[i] : 0, kb, kind);
         h += t.high;
         l += t.low;
         if (v) v[i] = t.v;
@@ -181,7 +230,7 @@ static void NAME(block_sum)(const REAL *z, const REAL *low, int count, arithmeti
             if (k > k2) k2 = k;
         }
         block->kb = k2;
-        NAME(far_terms)(z, low, count, k2, v, kind, &high, &low_sum);
+        NAME(far_terms)(z, low, count, (double)block->maximum, k2, v, kind, &high, &low_sum);
         top = NAME(term_far)(block->maximum, block->maximum_low, k2, kind);
     }
     block->top = top.v;
@@ -202,15 +251,21 @@ typedef struct NAME(factor) {
 
 static void NAME(scale)(const REAL *v, int count, const NAME(factor) *f, REAL *y) {
     VECTOR h = V(set)(f->hi), l = V(set)(f->lo), limit = V(set)(f->threshold), cut = V(set)(f->cut), most = V(set)(f->most);
+    int i = 0;
     if (f->hi < 0) {
-        for (int i = 0; i < count; i++) {
+        for (; i < count; i++) {
             REAL b = FMA(v[i], f->hi, v[i] * f->lo);
             b = b <= f->cut ? f->most : b;
             y[i] = -b >= f->threshold ? NAME(unbiased)(b) : 0;
         }
         return;
     }
-    for (int i = 0; i < count; i += LANES) {
+    if (f->hi >= SMALLEST_NORMAL) /* no y is negative */
+        for (; i + LANES <= count; i += LANES) {
+            VECTOR a = V(load)(v + i);
+            V(store)(y + i, V(unbias_positive)(V(raise)(V(fma)(a, h, V(mul)(a, l)), cut, most), limit, OUT_BIAS));
+        }
+    for (; i < count; i += LANES) {
         int whole = i + LANES <= count;
         VECTOR a = whole ? V(load)(v + i) : V(load_part)(v + i, count - i, 0);
         a = V(unbias)(V(raise)(V(fma)(a, h, V(mul)(a, l)), cut, most), limit, OUT_BIAS);

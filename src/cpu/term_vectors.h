@@ -2,8 +2,15 @@
 #ifndef SOFTMAX_TERM_VECTORS_H
 #define SOFTMAX_TERM_VECTORS_H
 
+/* A loop and what it calls are one piece of code for each set of constant arguments. */
+#if defined(VECTOR_CALLS)
+#define ALWAYS_INLINE inline
+#else
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+#endif
+
 /* Included after a vector_*.h. `low` is the scores' low part (zero vector where there is none). */
-static inline vf term_vector_float(vf z, vf low, vf magic, arithmetic kind, vi *high_digits, vi *low_digits) {
+static ALWAYS_INLINE vf term_vector_float(vf z, vf low, vf magic, arithmetic kind, vi *high_digits, vi *low_digits) {
     vf t = vf_fma(z, vf_set(TERM32_LOG2E), magic), k = vf_sub(t, magic);
     vf r = vf_fma(k, vf_set(-TERM32_LN2_HI), z), p, v, a, b;
     if (arithmetic_is_short(kind)) {
@@ -41,7 +48,7 @@ static inline vf term_vector_float(vf z, vf low, vf magic, arithmetic kind, vi *
     return v;
 }
 
-static inline vd term_vector_double(vd z, vd low, vd magic, arithmetic kind, vl *high_digits, vl *low_digits) {
+static ALWAYS_INLINE vd term_vector_double(vd z, vd low, vd magic, arithmetic kind, vl *high_digits, vl *low_digits) {
     vd t = vd_fma(z, vd_set(SOFTMAX_LOG2E), magic), k = vd_sub(t, magic);
     vd r = vd_fma(k, vd_set(-SOFTMAX_LN2_HI), z), s = vd_power(t), p, q, v, a, rr, w;
     (void)kind;
@@ -64,6 +71,16 @@ static inline vd term_vector_double(vd z, vd low, vd magic, arithmetic kind, vl 
     *high_digits = vl_add_bits(*high_digits, a);
     *low_digits = vl_add_bits(*low_digits, vd_fma(w, s, vd_fma(r, s, vd_sub(s, vd_sub(a, vd_set(TERM64_BOTH))))));
     return v;
+}
+
+/* Two vectors without low parts. */
+static ALWAYS_INLINE void two_terms_float(vf *x, vf *y, vf magic, arithmetic kind, vi *high, vi *low, vi *high2, vi *low2) {
+    *x = term_vector_float(*x, vf_set(0.0f), magic, kind, high, low);
+    *y = term_vector_float(*y, vf_set(0.0f), magic, kind, high2, low2);
+}
+static ALWAYS_INLINE void two_terms_double(vd *x, vd *y, vd magic, arithmetic kind, vl *high, vl *low, vl *high2, vl *low2) {
+    *x = term_vector_double(*x, vd_set(0.0), magic, kind, high, low);
+    *y = term_vector_double(*y, vd_set(0.0), magic, kind, high2, low2);
 }
 
 #endif

@@ -47,6 +47,20 @@ static inline vf vf_unbias(vf y, vf threshold, int exponent) {
     return _mm256_and_ps(keep, _mm256_castsi256_ps(bits));
 }
 static inline vf vf_keep_from(vf z, vf limit, vf a) { return _mm256_and_ps(_mm256_cmp_ps(z, limit, _CMP_GE_OQ), a); }
+static inline vf vf_at_least_negative(vf a, vf least) { return _mm256_castsi256_ps(_mm256_min_epu32(_mm256_castps_si256(a), _mm256_castps_si256(least))); }
+static inline vf vf_unbias_positive(vf y, vf threshold, int exponent) {
+    __m256i less = _mm256_cmpgt_epi32(_mm256_castps_si256(threshold), _mm256_castps_si256(y));
+    return _mm256_castsi256_ps(_mm256_andnot_si256(less, _mm256_sub_epi32(_mm256_castps_si256(y), _mm256_set1_epi32((int)((unsigned)exponent << 23)))));
+}
+static inline int vf_find(vf a, vf b) { return __builtin_ctz((unsigned)_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_EQ_OQ)) | 1u << 8); }
+static inline vf vf_swap(vf a, int step) {
+    switch (step) {
+    case 4: return _mm256_permute2f128_ps(a, a, 1);
+    case 2: return _mm256_permute_ps(a, 0x4e);
+    default: return _mm256_permute_ps(a, 0xb1);
+    }
+}
+static inline float vf_first(vf a) { return _mm256_cvtss_f32(a); }
 static inline vi vi_zero(void) { return _mm256_setzero_si256(); }
 static inline vi vi_add_bits(vi a, vf b) { return _mm256_add_epi32(a, _mm256_castps_si256(b)); }
 static inline uint32_t vi_sum(vi a) {
@@ -108,6 +122,11 @@ static inline vd vd_unbias(vd y, vd threshold, int exponent) {
     return _mm256_and_pd(keep, _mm256_castsi256_pd(bits));
 }
 static inline vd vd_keep_from(vd z, vd limit, vd a) { return _mm256_and_pd(_mm256_cmp_pd(z, limit, _CMP_GE_OQ), a); }
+static inline vd vd_at_least_negative(vd a, vd least) { return vd_max(a, least); }
+static inline vd vd_unbias_positive(vd y, vd threshold, int exponent) { return vd_unbias(y, threshold, exponent); }
+static inline int vd_find(vd a, vd b) { return __builtin_ctz((unsigned)_mm256_movemask_pd(_mm256_cmp_pd(a, b, _CMP_EQ_OQ)) | 1u << 4); }
+static inline vd vd_swap(vd a, int step) { return step == 2 ? _mm256_permute2f128_pd(a, a, 1) : _mm256_permute_pd(a, 0x5); }
+static inline double vd_first(vd a) { return _mm256_cvtsd_f64(a); }
 static inline vl vl_zero(void) { return _mm256_setzero_si256(); }
 static inline vl vl_add_bits(vl a, vd b) { return _mm256_add_epi64(a, _mm256_castpd_si256(b)); }
 static inline uint64_t vl_sum(vl a) {

@@ -43,6 +43,23 @@ static inline vf vf_unbias(vf y, vf threshold, int exponent) {
     return _mm512_castsi512_ps(_mm512_maskz_sub_epi32(keep, _mm512_castps_si512(y), _mm512_set1_epi32((int)((unsigned)exponent << 23))));
 }
 static inline vf vf_keep_from(vf z, vf limit, vf a) { return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(z, limit, _CMP_GE_OQ), a); }
+/* float operations by integers, which have more pipes: max where `least` < 0 and a is no NaN; unbias where y is positive */
+static inline vf vf_at_least_negative(vf a, vf least) { return _mm512_castsi512_ps(_mm512_min_epu32(_mm512_castps_si512(a), _mm512_castps_si512(least))); }
+static inline vf vf_unbias_positive(vf y, vf threshold, int exponent) {
+    __mmask16 keep = _mm512_cmpge_epu32_mask(_mm512_castps_si512(y), _mm512_castps_si512(threshold));
+    return _mm512_castsi512_ps(_mm512_maskz_sub_epi32(keep, _mm512_castps_si512(y), _mm512_set1_epi32((int)((unsigned)exponent << 23))));
+}
+static inline int vf_find(vf a, vf b) { return __builtin_ctz(_mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ) | 1u << 16); }
+/* lane i from lane i ^ step, step a power of two */
+static inline vf vf_swap(vf a, int step) {
+    switch (step) {
+    case 8: return _mm512_shuffle_f32x4(a, a, 0x4e);
+    case 4: return _mm512_shuffle_f32x4(a, a, 0xb1);
+    case 2: return _mm512_permute_ps(a, 0x4e);
+    default: return _mm512_permute_ps(a, 0xb1);
+    }
+}
+static inline float vf_first(vf a) { return _mm512_cvtss_f32(a); }
 static inline vi vi_zero(void) { return _mm512_setzero_si512(); }
 static inline vi vi_add_bits(vi a, vf b) { return _mm512_add_epi32(a, _mm512_castps_si512(b)); }
 static inline uint32_t vi_sum(vi a) { return (uint32_t)_mm512_reduce_add_epi32(a); }
@@ -92,6 +109,17 @@ static inline vd vd_unbias(vd y, vd threshold, int exponent) {
     return _mm512_castsi512_pd(_mm512_maskz_sub_epi64(keep, _mm512_castpd_si512(y), _mm512_set1_epi64((long long)exponent << 52)));
 }
 static inline vd vd_keep_from(vd z, vd limit, vd a) { return _mm512_maskz_mov_pd(_mm512_cmp_pd_mask(z, limit, _CMP_GE_OQ), a); }
+static inline vd vd_at_least_negative(vd a, vd least) { return _mm512_castsi512_pd(_mm512_min_epu64(_mm512_castpd_si512(a), _mm512_castpd_si512(least))); }
+static inline vd vd_unbias_positive(vd y, vd threshold, int exponent) { return vd_unbias(y, threshold, exponent); }
+static inline int vd_find(vd a, vd b) { return __builtin_ctz(_mm512_cmp_pd_mask(a, b, _CMP_EQ_OQ) | 1u << 8); }
+static inline vd vd_swap(vd a, int step) {
+    switch (step) {
+    case 4: return _mm512_shuffle_f64x2(a, a, 0x4e);
+    case 2: return _mm512_shuffle_f64x2(a, a, 0xb1);
+    default: return _mm512_permute_pd(a, 0x55);
+    }
+}
+static inline double vd_first(vd a) { return _mm512_cvtsd_f64(a); }
 static inline vl vl_zero(void) { return _mm512_setzero_si512(); }
 static inline vl vl_add_bits(vl a, vd b) { return _mm512_add_epi64(a, _mm512_castpd_si512(b)); }
 static inline uint64_t vl_sum(vl a) { return (uint64_t)_mm512_reduce_add_epi64(a); }

@@ -50,6 +50,18 @@ static inline vf vf_unbias(vf y, vf threshold, int exponent) {
 static inline vf vf_keep_from(vf z, vf limit, vf a) {
     return vreinterpretq_f32_u32(vandq_u32(vcgeq_f32(z, limit), vreinterpretq_u32_f32(a)));
 }
+static inline vf vf_at_least_negative(vf a, vf least) { return vf_max(a, least); }
+static inline vf vf_unbias_positive(vf y, vf threshold, int exponent) { return vf_unbias(y, threshold, exponent); }
+static inline int vf_find(vf a, vf b) {
+    float x[VF_LANES], y[VF_LANES];
+    vf_store(x, a);
+    vf_store(y, b);
+    for (int i = 0; i < VF_LANES; i++)
+        if (x[i] == y[i]) return i;
+    return VF_LANES;
+}
+static inline vf vf_swap(vf a, int step) { return step == 2 ? vextq_f32(a, a, 2) : vrev64q_f32(a); }
+static inline float vf_first(vf a) { return vgetq_lane_f32(a, 0); }
 static inline vi vi_zero(void) { return vdupq_n_u32(0); }
 static inline vi vi_add_bits(vi a, vf b) { return vaddq_u32(a, vreinterpretq_u32_f32(b)); }
 static inline uint32_t vi_sum(vi a) { return vaddvq_u32(a); }
@@ -103,6 +115,21 @@ static inline vd vd_unbias(vd y, vd threshold, int exponent) {
 static inline vd vd_keep_from(vd z, vd limit, vd a) {
     return vreinterpretq_f64_u64(vandq_u64(vcgeq_f64(z, limit), vreinterpretq_u64_f64(a)));
 }
+static inline vd vd_at_least_negative(vd a, vd least) { return vd_max(a, least); }
+static inline vd vd_unbias_positive(vd y, vd threshold, int exponent) { return vd_unbias(y, threshold, exponent); }
+static inline int vd_find(vd a, vd b) {
+    double x[VD_LANES], y[VD_LANES];
+    vd_store(x, a);
+    vd_store(y, b);
+    for (int i = 0; i < VD_LANES; i++)
+        if (x[i] == y[i]) return i;
+    return VD_LANES;
+}
+static inline vd vd_swap(vd a, int step) {
+    (void)step;
+    return vextq_f64(a, a, 1);
+}
+static inline double vd_first(vd a) { return vgetq_lane_f64(a, 0); }
 static inline vl vl_zero(void) { return vdupq_n_u64(0); }
 static inline vl vl_add_bits(vl a, vd b) { return vaddq_u64(a, vreinterpretq_u64_f64(b)); }
 static inline uint64_t vl_sum(vl a) { return vaddvq_u64(a); }

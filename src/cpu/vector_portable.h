@@ -7,6 +7,7 @@
 #include "../numerics/half.h"
 
 #define VECTOR_NAME "portable"
+#define VECTOR_CALLS /* structs of lanes are slow to compile into long pieces of code, and to run there */
 #define VF_LANES 4
 #define VD_LANES 2
 
@@ -47,6 +48,14 @@ static inline vf vf_unbias(vf y, vf threshold, int exponent) {
 }
 /* a where z >= limit, else 0 */
 static inline vf vf_keep_from(vf z, vf limit, vf a) { LANES_F a.lane[i] = z.lane[i] >= limit.lane[i] ? a.lane[i] : 0.0f; return a; }
+/* max where `least` < 0 and a is no NaN; unbias where y is positive: by integers where those are faster */
+static inline vf vf_at_least_negative(vf a, vf least) { return vf_max(a, least); }
+static inline vf vf_unbias_positive(vf y, vf threshold, int exponent) { return vf_unbias(y, threshold, exponent); }
+/* the first lane in which they are equal, or the number of lanes */
+static inline int vf_find(vf a, vf b) { int i = 0; while (i < VF_LANES && a.lane[i] != b.lane[i]) i++; return i; }
+/* lane i from lane i ^ step, step a power of two */
+static inline vf vf_swap(vf a, int step) { vf r; LANES_F r.lane[i] = a.lane[i ^ step]; return r; }
+static inline float vf_first(vf a) { return a.lane[0]; }
 static inline vi vi_zero(void) { vi r; LANES_F r.lane[i] = 0; return r; }
 static inline vi vi_add_bits(vi a, vf b) { LANES_F a.lane[i] += float_bits(b.lane[i]); return a; }
 static inline uint32_t vi_sum(vi a) { uint32_t s = 0; LANES_F s += a.lane[i]; return s; }
@@ -77,6 +86,11 @@ static inline vd vd_unbias(vd y, vd threshold, int exponent) {
     return y;
 }
 static inline vd vd_keep_from(vd z, vd limit, vd a) { LANES_D a.lane[i] = z.lane[i] >= limit.lane[i] ? a.lane[i] : 0.0; return a; }
+static inline vd vd_at_least_negative(vd a, vd least) { return vd_max(a, least); }
+static inline vd vd_unbias_positive(vd y, vd threshold, int exponent) { return vd_unbias(y, threshold, exponent); }
+static inline int vd_find(vd a, vd b) { int i = 0; while (i < VD_LANES && a.lane[i] != b.lane[i]) i++; return i; }
+static inline vd vd_swap(vd a, int step) { vd r; LANES_D r.lane[i] = a.lane[i ^ step]; return r; }
+static inline double vd_first(vd a) { return a.lane[0]; }
 static inline vl vl_zero(void) { vl r; LANES_D r.lane[i] = 0; return r; }
 static inline vl vl_add_bits(vl a, vd b) { LANES_D a.lane[i] += double_bits(b.lane[i]); return a; }
 static inline uint64_t vl_sum(vl a) { uint64_t s = 0; LANES_D s += a.lane[i]; return s; }
