@@ -161,7 +161,10 @@ typedef struct NAME(block) {
     REAL maximum_low;
     int64_t kb;
     REAL top;         /* the maximum's v */
-    accumulator rest; /* the terms without the maximum */
+    int has_rest; /* the terms without the maximum: rest 2^rest_exponent; float64's second digits are in rest_low */
+    int64_t rest;
+    int64_t rest_low;
+    int64_t rest_exponent;
     uint32_t flags;
 } NAME(block);
 
@@ -175,7 +178,9 @@ static void NAME(huge_block)(const REAL *z, const REAL *low, int count, NAME(blo
     }
     block->kb = 0;
     block->top = (REAL)(1 << SOFTMAX_BIAS);
-    accumulator_add(&block->rest, equals - 1, 0);
+    block->has_rest = 1;
+    block->rest = equals - 1;
+    block->rest_low = block->rest_exponent = 0;
 }
 
 /* The largest score but one occurrence of the first, low parts counted. */
@@ -193,6 +198,19 @@ static void NAME(second_pair)(const REAL *z, const REAL *low, int count, REAL fi
     }
 }
 
+static inline void NAME(set_rest)(NAME(block) *block, BITS high, BITS low) {
+    if (sizeof(REAL) == 4) {
+        block->rest = (int64_t)(int32_t)high * (1 << (TERM32_LOW_UNIT - TERM32_HIGH_UNIT)) + (int32_t)low;
+        block->rest_low = 0;
+        block->rest_exponent = block->kb - TERM32_LOW_UNIT;
+    } else {
+        block->rest = (int64_t)high;
+        block->rest_low = (int64_t)low;
+        block->rest_exponent = block->kb - TERM64_HIGH_UNIT;
+    }
+    block->has_rest = block->rest != 0 || block->rest_low != 0;
+}
+
 static void NAME(block_sum)(const REAL *z, const REAL *low, int count, arithmetic kind, REAL *v, NAME(block) *block) {
     REAL second;
     TERM top;
@@ -202,7 +220,7 @@ static void NAME(block_sum)(const REAL *z, const REAL *low, int count, arithmeti
     block->maximum_low = 0;
     block->kb = 0;
     block->top = 0;
-    block->rest = accumulator_empty();
+    block->has_rest = 0;
     block->flags = (has_nan ? STATE_NAN : 0) | (block->maximum == (REAL)INFINITY ? STATE_INFINITE : 0);
     if (block->flags || block->maximum == -(REAL)INFINITY) {
         if (v) /* a NaN row is written as such; an empty block as zeros */
@@ -234,7 +252,7 @@ static void NAME(block_sum)(const REAL *z, const REAL *low, int count, arithmeti
         top = NAME(term_far)(block->maximum, block->maximum_low, k2, kind);
     }
     block->top = top.v;
-    NAME(add_digits)(&block->rest, high - top.high, low_sum - top.low, block->kb);
+    NAME(set_rest)(block, high - top.high, low_sum - top.low);
 }
 
 /* y = v factor 2^-OUT_BIAS, factor = hi + lo; `most` where that reaches `cut`; +0 where |y| < threshold 2^-OUT_BIAS. In place or not.

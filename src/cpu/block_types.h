@@ -22,10 +22,6 @@ static inline float term_floor_float(float kb) { return term32_floor(kb); }
 static inline uint32_t bits_of_float(float x) { return float_bits(x); }
 static inline float two_to_float(int exponent) { return bits_float((uint32_t)(127 + exponent) << 23); }
 static inline float unbiased_float(float y) { return bits_float(float_bits(y) - (64u << 23)); }
-static inline void add_digits_float(accumulator *rest, uint32_t high, uint32_t low, int64_t kb) {
-    int64_t digits = (int64_t)(int32_t)high * (1 << (TERM32_LOW_UNIT - TERM32_HIGH_UNIT)) + (int32_t)low;
-    if (digits) accumulator_add(rest, digits, kb - TERM32_LOW_UNIT);
-}
 
 #define NAME(x) JOIN(x, _float)
 #define V(x) JOIN(vf_, x)
@@ -54,6 +50,7 @@ static inline void add_digits_float(accumulator *rest, uint32_t high, uint32_t l
 #define SUM_EXPONENT 120
 #define LOW_PRODUCT(a, b, product) 0.0
 #include "block.h"
+#include "row_sum.h"
 #include "scores.h"
 #include "forward.h"
 #include "backward.h"
@@ -73,11 +70,6 @@ static inline double term_floor_double(double kb) { return term64_floor(kb); }
 static inline uint64_t bits_of_double(double x) { return double_bits(x); }
 static inline double two_to_double(int exponent) { return bits_double((uint64_t)(1023 + exponent) << 52); }
 static inline double unbiased_double(double y) { return bits_double(double_bits(y) - (256ULL << 52)); }
-static inline void add_digits_double(accumulator *rest, uint64_t high, uint64_t low, int64_t kb) {
-    if (!high && !low) return;
-    accumulator_add(rest, (int64_t)high, kb - TERM64_HIGH_UNIT);
-    accumulator_add(rest, (int64_t)low, kb - TERM64_LOW_UNIT);
-}
 
 #define NAME(x) JOIN(x, _double)
 #define V(x) JOIN(vd_, x)
@@ -106,6 +98,7 @@ static inline void add_digits_double(accumulator *rest, uint64_t high, uint64_t 
 #define SUM_EXPONENT 1000
 #define LOW_PRODUCT(a, b, product) fma(a, b, -(product))
 #include "block.h"
+#include "row_sum.h"
 #include "scores.h"
 #include "forward.h"
 #include "backward.h"

@@ -17,17 +17,9 @@ static int NAME(block_columns)(int64_t first, int64_t last) {
     return (int)(last - first < SOFTMAX_BLOCK_COLUMNS ? last - first : SOFTMAX_BLOCK_COLUMNS);
 }
 
-static void NAME(add_block)(row_state *row, const NAME(block) *block, arithmetic kind) {
-    row_state s;
-    s.maximum = (double)block->maximum;
-    s.maximum_low = (double)block->maximum_low;
-    s.rest = block->rest;
-    s.flags = block->flags;
-    row_state_merge(row, &s, kind);
-}
-
 static void NAME(forward_reduce)(const softmax_job *job, const place *p, int64_t first, int64_t last, row_state *row) {
     NAME(source) source = NAME(source_of_row)(job, p);
+    NAME(row_sum) sum = NAME(row_sum_begin)(row);
     REAL buffer[SOFTMAX_BLOCK_COLUMNS], low_buffer[SOFTMAX_BLOCK_COLUMNS];
     for (int64_t c = first; c < last; c += SOFTMAX_BLOCK_COLUMNS) {
         NAME(block) block;
@@ -35,8 +27,9 @@ static void NAME(forward_reduce)(const softmax_job *job, const place *p, int64_t
         int count = NAME(block_columns)(c, last);
         z = NAME(scores)(&source, c, count, buffer, low_buffer, &low);
         NAME(block_sum)(z, low, count, job->kind, NULL, &block);
-        NAME(add_block)(row, &block, job->kind);
+        NAME(row_sum_add)(&sum, &block, job->kind);
     }
+    NAME(row_sum_end)(&sum);
 }
 
 /* How a row's terms become results. */
@@ -161,6 +154,7 @@ static void NAME(softmax_row)(const softmax_job *job, const place *p) {
     int direct = job->out.type == REAL_ELEMENT && is_contiguous(&job->out), b = 0;
     REAL *terms = direct ? (REAL *)(void *)out : scratch;
     row_state row = row_state_empty();
+    NAME(row_sum) sum = NAME(row_sum_begin)(&row);
     NAME(row_result) r;
     for (int64_t c = 0; c < job->columns; c += SOFTMAX_BLOCK_COLUMNS, b++) {
         NAME(block) block;
@@ -168,9 +162,10 @@ static void NAME(softmax_row)(const softmax_job *job, const place *p) {
         int count = NAME(block_columns)(c, job->columns);
         z = NAME(scores)(&source, c, count, buffer, low_buffer, &low);
         NAME(block_sum)(z, low, count, job->kind, terms + c, &block);
-        NAME(add_block)(&row, &block, job->kind);
+        NAME(row_sum_add)(&sum, &block, job->kind);
         places[b] = NAME(place_in_row)(&block);
     }
+    NAME(row_sum_end)(&sum);
     r = NAME(result_of_state)(&row, job->kind, 0, job->empty_zero);
     if (r.constant) {
         NAME(fill)(&job->out, out, 0, job->columns, r.value);

@@ -48,21 +48,25 @@ static ALWAYS_INLINE vf term_vector_float(vf z, vf low, vf magic, arithmetic kin
     return v;
 }
 
+static ALWAYS_INLINE vd exp_head_vector(vd r) {
+    vd p = vd_fma(vd_set(EXP_C12), r, vd_set(EXP_C11));
+    p = vd_fma(p, r, vd_set(EXP_C10));
+    p = vd_fma(p, r, vd_set(EXP_C9));
+    p = vd_fma(p, r, vd_set(EXP_C8));
+    p = vd_fma(p, r, vd_set(EXP_C7));
+    p = vd_fma(p, r, vd_set(EXP_C6));
+    p = vd_fma(p, r, vd_set(EXP_C5));
+    p = vd_fma(p, r, vd_set(EXP_C4));
+    return vd_fma(p, r, vd_set(EXP_C3));
+}
+
 static ALWAYS_INLINE vd term_vector_double(vd z, vd low, vd magic, arithmetic kind, vl *high_digits, vl *low_digits) {
     vd t = vd_fma(z, vd_set(SOFTMAX_LOG2E), magic), k = vd_sub(t, magic);
     vd r = vd_fma(k, vd_set(-SOFTMAX_LN2_HI), z), s = vd_power(t), p, q, v, a, rr, w;
     (void)kind;
     low = vd_fma(k, vd_set(-SOFTMAX_LN2_LO), low);
     rr = vd_add(r, low);
-    p = vd_fma(vd_set(EXP_C12), rr, vd_set(EXP_C11));
-    p = vd_fma(p, rr, vd_set(EXP_C10));
-    p = vd_fma(p, rr, vd_set(EXP_C9));
-    p = vd_fma(p, rr, vd_set(EXP_C8));
-    p = vd_fma(p, rr, vd_set(EXP_C7));
-    p = vd_fma(p, rr, vd_set(EXP_C6));
-    p = vd_fma(p, rr, vd_set(EXP_C5));
-    p = vd_fma(p, rr, vd_set(EXP_C4));
-    p = vd_fma(p, rr, vd_set(EXP_C3));
+    p = exp_head_vector(rr);
     p = vd_fma(p, rr, vd_set(0.5));
     w = vd_fma(p, vd_mul(rr, rr), low);
     q = vd_add(w, r);
@@ -81,6 +85,34 @@ static ALWAYS_INLINE void two_terms_float(vf *x, vf *y, vf magic, arithmetic kin
 static ALWAYS_INLINE void two_terms_double(vd *x, vd *y, vd magic, arithmetic kind, vl *high, vl *low, vl *high2, vl *low2) {
     *x = term_vector_double(*x, vd_set(0.0), magic, kind, high, low);
     *y = term_vector_double(*y, vd_set(0.0), magic, kind, high2, low2);
+}
+
+/* exp_of_maximum of ARITHMETIC_32 for VD_LANES scores without low parts below SOFTMAX_DOUBLE_LIMIT: e^z = f 2^k. */
+static void exp_of_maxima(const double *z, double *f, double *k) {
+    vd x = vd_load(z), one = vd_set(1.0), zero = vd_set(0.0), n, a, b, r, lo, t, sum, square, square_lo, sum_lo, p, half, s, s_lo;
+    n = vd_sub(vd_fma(x, vd_set(SOFTMAX_LOG2E), vd_set(SOFTMAX_MAGIC64)), vd_set(SOFTMAX_MAGIC64));
+    a = vd_fma(n, vd_set(-SOFTMAX_LN2_HI), x);
+    b = vd_mul(n, vd_set(-SOFTMAX_LN2_LO));
+    r = vd_add(a, b); /* two_sum */
+    t = vd_sub(r, a);
+    lo = vd_add(vd_sub(a, vd_sub(r, t)), vd_sub(b, t));
+    sum = vd_add(r, lo); /* expm1_reduced */
+    square = vd_mul(sum, sum);
+    square_lo = vd_fma(sum, sum, vd_sub(zero, square));
+    sum_lo = vd_sub(lo, vd_sub(sum, r));
+    p = exp_head_vector(sum);
+    half = vd_mul(vd_set(0.5), square);
+    s = vd_add(sum, half);
+    s_lo = vd_sub(half, vd_sub(s, sum));
+    t = vd_fma(square, vd_mul(p, sum), vd_fma(vd_set(0.5), square_lo, sum_lo));
+    s_lo = vd_add(s_lo, vd_add(t, vd_mul(sum_lo, sum)));
+    a = vd_add(s, s_lo);
+    s_lo = vd_sub(s_lo, vd_sub(a, s));
+    s = vd_add(one, a); /* pair_add */
+    t = vd_sub(s, one);
+    b = vd_add(vd_sub(one, vd_sub(s, t)), vd_sub(a, t));
+    vd_store(f, vd_add(s, vd_add(b, s_lo)));
+    vd_store(k, n);
 }
 
 #endif
