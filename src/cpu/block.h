@@ -73,8 +73,14 @@ static void NAME(top_two)(const REAL *z, int count, REAL *first, REAL *second, i
 
 /* Among the scores equal to `first`, the largest low part; `second` becomes `first` if there are several. */
 static REAL NAME(top_low)(const REAL *z, const REAL *low, int count, REAL first) {
+    const VECTOR firsts = V(set)(first);
     REAL top = -(REAL)INFINITY;
-    for (int i = 0; i < count; i++)
+    int i = 0;
+    for (; i + LANES <= count; i += LANES)
+        if (V(find)(V(load)(z + i), firsts) < LANES)
+            for (int j = i; j < i + LANES; j++)
+                if (z[j] == first && low[j] > top) top = low[j];
+    for (; i < count; i++)
         if (z[i] == first && low[i] > top) top = low[i];
     return top;
 }

@@ -1,5 +1,9 @@
 /* The scores of a block: fetched, through softcap, scale, bias and masks. A template like block.h. */
 
+#if !defined(SCALED_COLUMNS)
+#define SCALED_COLUMNS 128
+#endif
+
 /* One row as its blocks are read: where its arrays begin and how many of its columns are seen. */
 typedef struct NAME(source) {
     const softmax_job *job;
@@ -41,32 +45,64 @@ static NAME(source) NAME(source_of_row)(const softmax_job *job, const place *p) 
     return s;
 }
 
-/* scale z + bias as hi + lo. -inf and NaN stand alone (lo = 0); what is beyond REAL's range is taken at its end. */
-static void NAME(scale_and_bias)(REAL *z, REAL *low, int count, REAL scale_hi, REAL scale_lo, const REAL *bias) {
+/* scale z + bias of one column as hi + lo. -inf and NaN stand alone (lo = 0); what is beyond REAL's range is taken at its end.
+ * *trouble: finite parts, a sum that is not. Without branches, for the compiler to make vectors of. */
+static ALWAYS_INLINE void NAME(scaled)(REAL given, REAL b, int has_bias, REAL scale_hi, REAL scale_lo, REAL *z, REAL *low, int *trouble) {
+    REAL hi = given * scale_hi, lo = FMA(given, scale_hi, -hi), s;
+    int finite;
+    lo = FMA(given, scale_lo, lo);
+    if (has_bias) {
+        REAL sum = hi + b, t = sum - hi;
+        lo += (hi - (sum - t)) + (b - t);
+        hi = sum;
+    }
+    s = hi + lo;
+    finite = s - s == 0;
+    *z = finite ? s : hi;
+    *low = finite ? lo - (s - hi) : 0;
+    *trouble |= !finite & (given - given == 0) & (b - b == 0);
+}
+
+/* Of finite parts a sum beyond REAL's range; and scale 0, which leaves infinities: -inf masks out. */
+static void NAME(scale_in_trouble)(const REAL *given, const REAL *bias, int count, REAL scale_hi, REAL scale_lo, REAL *z, REAL *low) {
     for (int i = 0; i < count; i++) {
-        REAL hi = z[i] * scale_hi, lo = FMA(z[i], scale_hi, -hi);
-        lo = FMA(z[i], scale_lo, lo);
-        if (bias) {
-            REAL b = bias[i], s = hi + b, t = s - hi, e = (hi - (s - t)) + (b - t);
-            lo += e;
-            hi = s;
-        }
-        {
-            REAL s = hi + lo, e = lo - (s - hi);
-            if (s - s == 0) { /* finite */
-                z[i] = s;
-                low[i] = e;
-            } else {
-                REAL given = z[i], b = bias ? bias[i] : 0;
-                low[i] = 0;
-                if (given - given == 0 && b - b == 0)
-                    z[i] = hi > 0 ? LARGEST : -LARGEST; /* both finite: it is only out of range */
-                else if (scale_hi == 0 && given == given && b - b == 0)
-                    z[i] = given; /* scale 0 leaves infinities: -inf masks out */
-                else
-                    z[i] = hi;
-            }
-        }
+        REAL x = given[i], b = bias ? bias[i] : 0;
+        int trouble = 0;
+        NAME(scaled)(x, b, bias != NULL, scale_hi, scale_lo, &z[i], &low[i], &trouble);
+        if (trouble)
+            z[i] = z[i] > 0 ? LARGEST : -LARGEST;
+        else if (scale_hi == 0 && x == x && x - x != 0 && b - b == 0)
+            z[i] = x;
+    }
+}
+
+/* Scores and low parts of at most SOFTMAX_BLOCK_COLUMNS columns, in place. */
+static void NAME(scale_and_bias)(REAL *z, REAL *low, int count, REAL scale_hi, REAL scale_lo, const REAL *bias) {
+    REAL s[SCALED_COLUMNS];
+    for (; count > 0; count -= SCALED_COLUMNS, z += SCALED_COLUMNS, low += SCALED_COLUMNS) {
+        int n = count < SCALED_COLUMNS ? count : SCALED_COLUMNS, trouble = scale_hi == 0;
+        if (bias)
+            for (int i = 0; i < n; i++) NAME(scaled)(z[i], bias[i], 1, scale_hi, scale_lo, &s[i], &low[i], &trouble);
+        else
+            for (int i = 0; i < n; i++) NAME(scaled)(z[i], 0, 0, scale_hi, scale_lo, &s[i], &low[i], &trouble);
+        if (trouble) NAME(scale_in_trouble)(z, bias, n, scale_hi, scale_lo, s, low);
+        memcpy(z, s, (size_t)n * sizeof(REAL));
+        if (bias) bias += SCALED_COLUMNS;
+    }
+}
+
+/* The scores of columns whose mask is zero become -inf, low parts (NULL: none) 0. */
+static void NAME(mask_out)(const char *mask, int64_t stride, int count, REAL *z, REAL *low) {
+    if (stride == 1) { /* a loop for the compiler to make vectors of */
+        for (int i = 0; i < count; i++) z[i] = mask[i] ? z[i] : -(REAL)INFINITY;
+        if (low)
+            for (int i = 0; i < count; i++) low[i] = mask[i] ? low[i] : 0;
+        return;
+    }
+    for (int i = 0; i < count; i++, mask += stride) {
+        if (*mask) continue;
+        z[i] = -(REAL)INFINITY;
+        if (low) low[i] = 0;
     }
 }
 
@@ -86,14 +122,7 @@ static const REAL *NAME(scores)(const NAME(source) *s, int64_t first, int count,
         NAME(scale_and_bias)(buffer, low_buffer, count, s->scale_hi, s->scale_lo, s->bias ? bias : NULL);
         *low = low_buffer;
     }
-    if (s->mask) {
-        const char *mask = s->mask + first * job->mask.column_stride;
-        for (int i = 0; i < count; i++, mask += job->mask.column_stride)
-            if (!*mask) {
-                buffer[i] = -(REAL)INFINITY;
-                if (*low) low_buffer[i] = 0;
-            }
-    }
+    if (s->mask) NAME(mask_out)(s->mask + first * job->mask.column_stride, job->mask.column_stride, count, buffer, *low ? low_buffer : NULL);
     for (int i = seen < 0 ? 0 : (int)(seen < count ? seen : count); i < count; i++) {
         buffer[i] = -(REAL)INFINITY;
         if (*low) low_buffer[i] = 0;
