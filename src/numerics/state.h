@@ -83,6 +83,7 @@ SOFTMAX_FN void row_state_merge(row_state *into, const row_state *from, arithmet
             if (kind == ARITHMETIC_64) accumulator_add(&high.rest, (int64_t)(e.f.lo * 0x1p110), e.k - 110);
         }
     }
+    if (flags) high = row_state_empty(); /* nothing else of the row matters any more */
     high.flags = flags;
     *into = high;
 }

@@ -120,8 +120,8 @@ SOFTMAX_FN term32 term32_far(float z, float z_lo, int64_t kb, arithmetic kind) {
     int64_t k;
     float r, lo, s;
     a = reduce_pair((double)z, (double)z_lo);
+    if (a.k < kb && (uint64_t)kb - (uint64_t)a.k > 128) return nothing; /* the difference itself may need 65 bits */
     k = a.k - kb;
-    if (k < -128) return nothing;
     s = bits_float((uint32_t)(k + SOFTMAX_BIAS + 127) << 23);
     r = (float)a.r;
     lo = (float)((a.r - (double)r) + a.lo);
@@ -172,8 +172,9 @@ SOFTMAX_FN term64 term64_fast(double z, double z_lo, double magic) {
 SOFTMAX_FN term64 term64_far(double z, double z_lo, int64_t kb) {
     const term64 nothing = {0x1p-1021, 0, 0};
     reduced a = reduce_pair(z, z_lo);
-    int64_t k = a.k - kb;
-    if (k < -1024) return nothing;
+    int64_t k;
+    if (a.k < kb && (uint64_t)kb - (uint64_t)a.k > 1024) return nothing;
+    k = a.k - kb;
     return term64_from_reduced(a.r, a.lo, bits_double((uint64_t)(k + SOFTMAX_BIAS + 1023) << 52));
 }
 
