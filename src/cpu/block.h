@@ -174,9 +174,20 @@ typedef struct NAME(block) {
     uint32_t flags;
 } NAME(block);
 
-/* Beyond SOFTMAX_HUGE only equals of the maximum count, as 1. */
-static void NAME(huge_block)(const REAL *z, const REAL *low, int count, NAME(block) *block, REAL *v) {
+
+static void NAME(block_sum)(const REAL *z, const REAL *low, int count, arithmetic kind, REAL *v, NAME(block) *block);
+
+/* Beyond SOFTMAX_HUGE only what shares the maximum's high part counts, by its low part; as 1 where there is none. */
+static void NAME(huge_block)(const REAL *z, const REAL *low, int count, arithmetic kind, NAME(block) *block, REAL *v) {
     int64_t equals = 0;
+    if (low && !score_is_huge((double)block->maximum_low)) {
+        REAL maximum = block->maximum, maximum_low = block->maximum_low, lows[SOFTMAX_BLOCK_COLUMNS];
+        for (int i = 0; i < count; i++) lows[i] = z[i] == maximum ? low[i] : -(REAL)INFINITY;
+        NAME(block_sum)(lows, NULL, count, kind, v, block);
+        block->maximum = maximum;
+        block->maximum_low = maximum_low;
+        return;
+    }
     for (int i = 0; i < count; i++) {
         int equal = z[i] == block->maximum && (!low || low[i] == block->maximum_low);
         equals += equal;
@@ -235,7 +246,7 @@ static void NAME(block_sum)(const REAL *z, const REAL *low, int count, arithmeti
     }
     if (low) block->maximum_low = NAME(top_low)(z, low, count, block->maximum);
     if (score_is_huge((double)block->maximum)) {
-        NAME(huge_block)(z, low, count, block, v);
+        NAME(huge_block)(z, low, count, kind, block, v);
         return;
     }
     if (block->maximum < SCORE_LIMIT && block->maximum > -SCORE_LIMIT) {

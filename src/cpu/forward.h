@@ -92,7 +92,7 @@ static void NAME(block_results)(const NAME(row_result) *r, arithmetic kind, cons
     pair g;
     NAME(factor) f;
     int equal = maximum == r->maximum && maximum_low == r->maximum_low;
-    int nothing = maximum == -(double)INFINITY || (!equal && (score_is_huge(maximum) || score_is_huge(r->maximum)));
+    int nothing = maximum == -(double)INFINITY || !scores_meet(maximum, maximum_low, r->maximum, r->maximum_low);
     if (nothing || exponent < LEAST_EXPONENT) {
         for (int i = 0; i < count; i++) y[i] = 0;
         return;

@@ -32,9 +32,21 @@ SOFTMAX_FN row_state row_state_empty(void) {
 /* Beyond 2^62 scores are at least 1024 apart or equal: e^z counts as 1 and only equals of the maximum remain. */
 SOFTMAX_FN int score_is_huge(double z) { return z > SOFTMAX_HUGE || z < -SOFTMAX_HUGE; }
 
-/* e^(m + m_lo) in the arithmetic of the terms that it is compared with. */
+/* Whether two scores can both count in one row: not if either is huge and they differ. Scores with a low part (scale, bias) that agree in a
+ * huge high part, as where a finite mask value is added to a whole row, are compared by their low parts, by the same rule. */
+SOFTMAX_FN int scores_meet(double a, double a_low, double b, double b_low) {
+    if (!score_is_huge(a) && !score_is_huge(b)) return 1;
+    if (a != b) return 0;
+    return a_low == b_low || (!score_is_huge(a_low) && !score_is_huge(b_low));
+}
+
+/* e^(m + m_lo) in the arithmetic of the terms that it is compared with; e^m_lo if m is huge, 1 if m_lo is so too. */
 SOFTMAX_FN power exp_of_maximum(double m, double m_lo, arithmetic kind) {
     power result;
+    if (score_is_huge(m)) {
+        m = m_lo;
+        m_lo = 0.0;
+    }
     if (score_is_huge(m)) {
         result.k = 0;
         result.f.hi = 1.0;
@@ -75,8 +87,7 @@ SOFTMAX_FN void row_state_merge(row_state *into, const row_state *from, arithmet
         high = *into;
     }
     if (low.maximum != -(double)INFINITY && low.maximum != (double)INFINITY) {
-        int equal = low.maximum == high.maximum && low.maximum_low == high.maximum_low;
-        if (equal || !(score_is_huge(low.maximum) || score_is_huge(high.maximum))) {
+        if (scores_meet(low.maximum, low.maximum_low, high.maximum, high.maximum_low)) {
             power e = exp_of_maximum(low.maximum, low.maximum_low, kind);
             accumulator_merge(&high.rest, &low.rest);
             accumulator_add(&high.rest, (int64_t)(e.f.hi * 0x1p52), e.k - 52);
