@@ -45,11 +45,12 @@ static NAME(source) NAME(source_of_row)(const softmax_job *job, const place *p) 
     return s;
 }
 
-/* scale z + bias of one column as hi + lo. -inf and NaN stand alone (lo = 0); what is beyond REAL's range is taken at its end.
+/* scale z + bias of one column as hi + lo. A bias of -inf masks out, whatever the score is. Infinities and NaN stand alone (lo = 0); what is
+ * beyond REAL's range is taken at its end.
  * *trouble: finite parts, a sum that is not. Without branches, for the compiler to make vectors of. */
 static ALWAYS_INLINE void NAME(scaled)(REAL given, REAL b, int has_bias, REAL scale_hi, REAL scale_lo, REAL *z, REAL *low, int *trouble) {
     REAL hi = given * scale_hi, lo = FMA(given, scale_hi, -hi), s;
-    int finite;
+    int finite, masked = b == -(REAL)INFINITY;
     lo = FMA(given, scale_lo, lo);
     if (has_bias) {
         REAL sum = hi + b, t = sum - hi;
@@ -58,7 +59,7 @@ static ALWAYS_INLINE void NAME(scaled)(REAL given, REAL b, int has_bias, REAL sc
     }
     s = hi + lo;
     finite = s - s == 0;
-    *z = finite ? s : hi;
+    *z = masked ? -(REAL)INFINITY : finite ? s : hi;
     *low = finite ? lo - (s - hi) : 0;
     *trouble |= !finite & (given - given == 0) & (b - b == 0);
 }

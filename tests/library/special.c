@@ -160,8 +160,11 @@ static int64_t at(int64_t row, int64_t column, int64_t rows, int64_t columns, bo
     return axis_first ? column * rows + row : row * columns + column;
 }
 
+/* How a batch's masked columns are masked out. */
+typedef enum masking { NO_MASK, BOOLEAN_MASK, ADDITIVE_MASK } masking;
+
 static void run_scores(operation operation, types types, const score_row *rows, int64_t row_count, int64_t columns,
-                       bool with_mask, bool axis_first, int empty)
+                       masking masking, bool axis_first, int empty)
 {
     tensor x, y, mask;
     int64_t a = axis_first ? columns : row_count, b = axis_first ? row_count : columns;
@@ -170,6 +173,7 @@ static void run_scores(operation operation, types types, const score_row *rows, 
             int64_t where = at(r, j, row_count, columns, axis_first);
             format_store(types.input, memory.x, where, x_value(&rows[r], j, columns));
             memory.mask[where] = !is_at(rows[r].masked, j, columns);
+            format_store(types.input, memory.dy, where, memory.mask[where] ? 0 : -INFINITY);
         }
     }
     memset(memory.y, 0xc5, sizeof memory.y);
@@ -181,8 +185,10 @@ static void run_scores(operation operation, types types, const score_row *rows, 
     library_call call = library_call_of(operation, &x.dl, NULL, &y.dl, NULL, axis_first ? 0 : 1);
     call.options.isa = current_set;
     call.options.empty_rows = empty;
-    if (with_mask)
+    if (masking == BOOLEAN_MASK)
         call.options.mask = tensor_matrix(&mask, memory.mask, tensor_bool, a, b);
+    if (masking == ADDITIVE_MASK)
+        call.options.bias = tensor_matrix(&mask, memory.dy, types.input->dlpack, a, b);
     if (!library_run_ok(&call, words))
         return;
     for (int64_t r = 0; r < row_count; r++) {
@@ -204,18 +210,20 @@ static bool fits(const score_row *row, int64_t columns)
 
 static void test_scores(operation operation, types types, int64_t columns)
 {
-    for (int variant = 0; variant < 8; variant++) {
-        bool with_mask = variant & 1, axis_first = variant & 2;
-        int empty = variant & 4 ? SOFTMAX_EMPTY_ZERO : SOFTMAX_EMPTY_NAN;
-        const score_row *rows = with_mask ? masked_rows : plain_rows;
-        int64_t count = (int64_t)(with_mask ? sizeof masked_rows : sizeof plain_rows) / (int64_t)sizeof *rows;
+    static const char *const masking_names[] = {"", ", mask", ", additive mask"};
+    for (int variant = 0; variant < 12; variant++) {
+        masking masking = (enum masking)(variant / 4);
+        bool axis_first = variant & 1;
+        int empty = variant & 2 ? SOFTMAX_EMPTY_ZERO : SOFTMAX_EMPTY_NAN;
+        const score_row *rows = masking ? masked_rows : plain_rows;
+        int64_t count = (int64_t)(masking ? sizeof masked_rows : sizeof plain_rows) / (int64_t)sizeof *rows;
         for (int64_t r = 0; r < count; r++)
             if (!fits(&rows[r], columns))
                 return;
         snprintf(words, sizeof words, "%s %s->%s n=%ld %s%s%s%s", operation_names[operation], types.input->name,
-                 types.output->name, (long)columns, current_set, with_mask ? ", mask" : "",
+                 types.output->name, (long)columns, current_set, masking_names[masking],
                  axis_first ? ", axis first" : "", empty ? ", empty_rows zero" : "");
-        run_scores(operation, types, rows, count, columns, with_mask, axis_first, empty);
+        run_scores(operation, types, rows, count, columns, masking, axis_first, empty);
     }
 }
 
