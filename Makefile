@@ -25,7 +25,7 @@ demo: setup all ## softmax on real scores, with proof beside it
 check: setup ## every test (native, sanitizers, 64-bit Arm under qemu, an outside project, fuzzers)
 	@$(CHECK) native address thread aarch64 fuzz
 
-check-native check-address check-thread check-aarch64 check-fuzz: check-%: setup
+check-native check-address check-thread check-aarch64 check-fuzz: check-%: setup ## one part of check
 	@$(CHECK) $*
 
 check-exhaustive: setup ## the tests that take very long, such as exp over all floats
@@ -38,5 +38,5 @@ clean: ## removes the build folder
 	rm -rf $(BUILD)
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1:/' | \
-		awk -F: '{ printf "  make %-17s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z0-9 -]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9 -]+):.*## /\1:/' | \
+		awk -F: '{ n = split($$1, names, " "); for (i = 1; i <= n; i++) printf "  make %-17s %s\n", names[i], $$2 }'
