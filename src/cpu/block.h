@@ -254,7 +254,10 @@ static void NAME(block_sum)(const REAL *z, const REAL *low, int count, arithmeti
         kb = NAME(term_exponent)(second > near ? second : near);
         block->kb = (int64_t)kb;
         magic = MAGIC + SOFTMAX_BIAS - kb;
-        NAME(terms)(z, low, count, magic, NAME(term_floor)(kb), v, kind, &high, &low_sum);
+        if (block->maximum < WIDE_FROM && block->maximum > -WIDE_FROM)
+            NAME(terms)(z, low, count, magic, NAME(term_floor)(kb), v, kind, &high, &low_sum);
+        else
+            NAME(wide_terms)(z, low, count, magic, NAME(term_floor)(kb), v, kind, &high, &low_sum);
         top = NAME(term_fast)(block->maximum, block->maximum_low, magic, kind);
     } else {
         int64_t k1 = reduce_pair((double)block->maximum, (double)block->maximum_low).k, k2 = k1 - FAR_SPREAD;

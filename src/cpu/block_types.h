@@ -15,7 +15,8 @@
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
 
-static inline term32 term_fast_float(float z, float low, float magic, arithmetic kind) { return term32_fast(z, low, magic, kind); }
+/* The maximum's own term, in the arithmetic of its block. */
+static inline term32 term_fast_float(float z, float low, float magic, arithmetic kind) { return term32_near(z, low, magic, kind, z); }
 static inline term32 term_far_float(float z, float low, int64_t kb, arithmetic kind) { return term32_far(z, low, kb, kind); }
 static inline float term_exponent_float(float z) { return term32_exponent(z); }
 static inline float term_floor_float(float kb) { return term32_floor(kb); }
@@ -36,7 +37,8 @@ static inline float unbiased_float(float y) { return bits_float(float_bits(y) - 
 #define MAGIC TERM32_MAGIC
 #define HIGH_MAGIC TERM32_HIGH
 #define LOW_MAGIC TERM32_LOW
-#define SCORE_LIMIT TERM32_LIMIT
+#define SCORE_LIMIT TERM32_WIDE_LIMIT
+#define WIDE_FROM TERM32_LIMIT
 #define SPREAD TERM32_SPREAD
 #define FAR_SPREAD 121
 #define OUT_BIAS 64
@@ -85,6 +87,7 @@ static inline double unbiased_double(double y) { return bits_double(double_bits(
 #define HIGH_MAGIC TERM64_HIGH
 #define LOW_MAGIC TERM64_LOW
 #define SCORE_LIMIT SOFTMAX_DOUBLE_LIMIT
+#define WIDE_FROM SOFTMAX_DOUBLE_LIMIT
 #define SPREAD TERM64_SPREAD
 #define FAR_SPREAD 1010
 #define OUT_BIAS 256

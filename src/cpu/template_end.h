@@ -25,3 +25,4 @@
 #undef LEAST_EXPONENT
 #undef SUM_EXPONENT
 #undef LOW_PRODUCT
+#undef WIDE_FROM

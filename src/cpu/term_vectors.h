@@ -9,10 +9,9 @@
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 #endif
 
-/* Included after a vector_*.h. `low` is the scores' low part (zero vector where there is none). */
-static ALWAYS_INLINE vf term_vector_float(vf z, vf low, vf magic, arithmetic kind, vi *high_digits, vi *low_digits) {
-    vf t = vf_fma(z, vf_set(TERM32_LOG2E), magic), k = vf_sub(t, magic);
-    vf r = vf_fma(k, vf_set(-TERM32_LN2_HI), z), p, v, a, b;
+/* Included after a vector_*.h. From z = k ln2_hi + r + low and t = magic + k. */
+static ALWAYS_INLINE vf term_vector_from_reduced(vf r, vf low, vf t, vf magic, arithmetic kind, vi *high_digits, vi *low_digits) {
+    vf p, v, a, b;
     if (arithmetic_is_short(kind)) {
         r = vf_add(r, low);
         if (kind == ARITHMETIC_FLOAT16) {
@@ -31,7 +30,7 @@ static ALWAYS_INLINE vf term_vector_float(vf z, vf low, vf magic, arithmetic kin
         b = vf_sub(v, vf_sub(a, vf_set(TERM32_BOTH)));
     } else {
         vf s = vf_power(t), q, rr, w;
-        low = vf_fma(k, vf_set(TERM32_LN2_MINUS), low);
+        low = vf_fma(vf_sub(t, magic), vf_set(TERM32_LN2_MINUS), low);
         rr = vf_add(r, low);
         p = vf_fma(vf_set(TERM32_C5), rr, vf_set(TERM32_C4));
         p = vf_fma(p, rr, vf_set(TERM32_C3));
@@ -46,6 +45,48 @@ static ALWAYS_INLINE vf term_vector_float(vf z, vf low, vf magic, arithmetic kin
     *high_digits = vi_add_bits(*high_digits, a);
     *low_digits = vi_add_bits(*low_digits, b);
     return v;
+}
+
+/* `low` is the scores' low part (zero vector where there is none). */
+static ALWAYS_INLINE vf term_vector_float(vf z, vf low, vf magic, arithmetic kind, vi *high_digits, vi *low_digits) {
+    vf t = vf_fma(z, vf_set(TERM32_LOG2E), magic);
+    return term_vector_from_reduced(vf_fma(vf_sub(t, magic), vf_set(-TERM32_LN2_HI), z), low, t, magic, kind, high_digits, low_digits);
+}
+
+/* term32_wide. */
+static ALWAYS_INLINE vf wide_term_vector(vf z, vf low, vf magic, arithmetic kind, vi *high_digits, vi *low_digits) {
+    const vf log2e = vf_set(TERM32_LOG2E), minus_ln2 = vf_set(-TERM32_LN2_HI), integer = vf_set(TERM32_MAGIC);
+    vf t = vf_fma(z, log2e, magic), first = vf_fma(vf_sub(t, magic), minus_ln2, z);
+    vf more = vf_sub(vf_fma(vf_add(first, low), log2e, integer), integer), r = vf_fma(more, minus_ln2, first);
+    vf sum = vf_add(r, low), part = vf_sub(sum, r);
+    low = vf_add(vf_sub(r, vf_sub(sum, part)), vf_sub(low, part));
+    return term_vector_from_reduced(sum, low, vf_add(t, more), magic, kind, high_digits, low_digits);
+}
+
+/* The terms of a float block with a maximum from TERM32_LIMIT to TERM32_WIDE_LIMIT: as terms_float. */
+static void wide_terms_float(const float *z, const float *low, int count, float magic, float floor_score, float *v, arithmetic kind,
+                             uint32_t *high, uint32_t *low_sum) {
+    const vf magics = vf_set(magic), floors = vf_set(floor_score), zero = vf_set(0.0f);
+    vi h = vi_zero(), l = vi_zero();
+    int padded = (count + VF_LANES - 1) / VF_LANES * VF_LANES;
+    for (int i = 0; i < count; i += VF_LANES) {
+        int whole = i + VF_LANES <= count;
+        vf raw = whole ? vf_load(z + i) : vf_load_part(z + i, count - i, -INFINITY), x = vf_max(raw, floors), x_low = zero, value;
+        if (low) x_low = vf_keep_from(raw, floors, whole ? vf_load(low + i) : vf_load_part(low + i, count - i, 0.0f));
+        value = wide_term_vector(x, x_low, magics, kind, &h, &l);
+        if (v && whole)
+            vf_store(v + i, value);
+        else if (v)
+            vf_store_part(v + i, count - i, value);
+    }
+    *high = vi_sum(h) - (uint32_t)padded * float_bits(TERM32_HIGH);
+    *low_sum = vi_sum(l) - (uint32_t)padded * float_bits(TERM32_LOW);
+}
+
+/* float64's fast reduction reaches as far as its limit. */
+static void wide_terms_double(const double *z, const double *low, int count, double magic, double floor_score, double *v, arithmetic kind,
+                              uint64_t *high, uint64_t *low_sum) {
+    (void)z, (void)low, (void)count, (void)magic, (void)floor_score, (void)v, (void)kind, (void)high, (void)low_sum;
 }
 
 static ALWAYS_INLINE vd exp_head_vector(vd r) {

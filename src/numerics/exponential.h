@@ -8,7 +8,7 @@
 #include "arithmetic.h"
 
 #define SOFTMAX_LOG2E 0x1.71547652b82fep+0
-#define SOFTMAX_LN2_HI 0x1.62e42ff000000p-1    /* 32 bits: k times it is exact for |k| < 2^21 */
+#define SOFTMAX_LN2_HI 0x1.62e42ff000000p-1    /* 32 bits: x - k hi is exact, both being multiples of 2^-33 from 2^20 on */
 #define SOFTMAX_LN2_LO (-0x1.718432a1b0e26p-35) /* ln2 - hi, error 2^-89 */
 #define SOFTMAX_MAGIC64 0x1.8p52                /* adding it rounds to an integer, which stands in the low bits */
 
@@ -24,9 +24,9 @@
 #define EXP_C4 0x1.5555555555530p-5
 #define EXP_C3 0x1.555555555555ap-3
 
-/* Scores up to 2^20 are reduced in double; up to 2^62 with integers; beyond it neighbours are at least 1024 apart, so that only scores
+/* Scores up to 2^21 are reduced in double; up to 2^62 with integers; beyond it neighbours are at least 1024 apart, so that only scores
  * equal to the maximum count: see state.h. */
-#define SOFTMAX_DOUBLE_LIMIT 0x1p20
+#define SOFTMAX_DOUBLE_LIMIT 0x1p21
 #define SOFTMAX_HUGE 0x1p62
 
 typedef struct reduced {

@@ -54,10 +54,10 @@ SOFTMAX_FN power exp_of_maximum(double m, double m_lo, arithmetic kind) {
     } else if (arithmetic_is_short(kind)) {
         float z = (float)m, lo = (float)m_lo;
         term32 t;
-        if (fabs(m) < (double)TERM32_LIMIT) {
+        if (fabs(m) < (double)TERM32_WIDE_LIMIT) {
             float k = term32_exponent(z);
             result.k = (int64_t)k;
-            t = term32_fast(z, lo, TERM32_MAGIC + SOFTMAX_BIAS - k, kind);
+            t = term32_near(z, lo, TERM32_MAGIC + SOFTMAX_BIAS - k, kind, z);
         } else {
             result.k = reduce_pair((double)z, (double)lo).k;
             t = term32_far(z, lo, result.k, kind);

@@ -47,6 +47,7 @@ SOFTMAX_FN int arithmetic_is_short(arithmetic kind) { return kind == ARITHMETIC_
 #define TERM32_HIGH_UNIT 20
 #define TERM32_LOW_UNIT 41
 #define TERM32_LIMIT 0x1p18f        /* blocks with |maximum| below it take the fast reduction */
+#define TERM32_WIDE_LIMIT 0x1p21f   /* ... below this one the fast reduction corrected; others integers */
 #define TERM32_SPREAD 84.0f         /* kb is at most this far (in score) below the block's maximum: v stays finite */
 #define TERM32_FLOOR (-128.75f)     /* terms below 2^(kb + FLOOR) are taken there: zero digits, results below the smallest normal */
 
@@ -111,6 +112,28 @@ SOFTMAX_FN term32 term32_fast(float z, float z_lo, float magic, arithmetic kind)
     /* ln2's low part is left out: e^z (1 + 2.8e-9 z), which is common to all terms but for 2.8e-9 of their distance */
     if (arithmetic_is_short(kind)) return term16_from_reduced(r + z_lo, s, kind);
     return term32_from_reduced(r, fmaf(k, TERM32_LN2_MINUS, z_lo), s);
+}
+
+/* The same for |z| < TERM32_WIDE_LIMIT, where the rounding of log2 e may leave k off the nearest integer and z_lo counts: reduced once more. */
+SOFTMAX_FN term32 term32_wide(float z, float z_lo, float magic, arithmetic kind) {
+    float t = fmaf(z, TERM32_LOG2E, magic), first = fmaf(t - magic, -TERM32_LN2_HI, z);
+    float more = fmaf(first + z_lo, TERM32_LOG2E, TERM32_MAGIC) - TERM32_MAGIC, r, sum, part;
+    t = t + more; /* exact */
+    r = fmaf(more, -TERM32_LN2_HI, first);
+    sum = r + z_lo; /* two_sum */
+    part = sum - r;
+    z_lo = (r - (sum - part)) + (z_lo - part);
+    {
+        float s = bits_float((float_bits(t) << 23) + (127u << 23));
+        if (arithmetic_is_short(kind)) return term16_from_reduced(sum + z_lo, s, kind);
+        return term32_from_reduced(sum, fmaf(t - magic, TERM32_LN2_MINUS, z_lo), s);
+    }
+}
+
+/* Whichever of the two is for a block with this maximum, |maximum| < TERM32_WIDE_LIMIT. */
+SOFTMAX_FN term32 term32_near(float z, float z_lo, float magic, arithmetic kind, float maximum) {
+    if (maximum < TERM32_LIMIT && maximum > -TERM32_LIMIT) return term32_fast(z, z_lo, magic, kind);
+    return term32_wide(z, z_lo, magic, kind);
 }
 
 /* Any z with |z| <= SOFTMAX_HUGE; kb an integer. */

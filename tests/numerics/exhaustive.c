@@ -30,7 +30,7 @@ static int zone_of(float z) {
 
 /* A term of e^z relative to its own exponent k, exactly e^exponent: errors of its value and of its digits, in u. */
 static void errors(float z, float k, arithmetic kind, double exponent, double *value, double *digits) {
-    term32 t = term32_fast(z, 0.0f, TERM32_MAGIC + SOFTMAX_BIAS - k, kind);
+    term32 t = term32_near(z, 0.0f, TERM32_MAGIC + SOFTMAX_BIAS - k, kind, z);
     power e = exp_pair(exponent, 0.0);
     double exact = scale_by_power(e.f.hi, e.k);
     *value = ((double)t.v * 0x1p-4 - exact) * 0x1p24 / exact;
@@ -92,17 +92,17 @@ static double print_zones(const char *name, int first, int last) {
 int main(int argc, char **argv) {
     unsigned long step = argc > 1 ? strtoul(argv[1], NULL, 10) : 1;
     unsigned long long i;
-    int failed, last = zone_of(TERM32_LIMIT) - 1, split = last - 2; /* the last power of two stands apart */
+    int failed, last = zone_of(TERM32_WIDE_LIMIT) - 1, split = last - 2; /* the last power of two stands apart */
     double near, far, beyond;
     if (!step) return 2;
     for (i = 0; i < (1ull << 32); i += step) {
         float z = bits_float((uint32_t)i);
-        if (z < TERM32_LIMIT && z > -TERM32_LIMIT)
+        if (z < TERM32_WIDE_LIMIT && z > -TERM32_WIDE_LIMIT)
             check(z);
         else if (!score_is_huge((double)z) && z == z)
             check_far(z);
     }
-    printf("%lld scores, |z| < %g\n", checked, (double)TERM32_LIMIT);
+    printf("%lld scores, |z| < %g\n", checked, (double)TERM32_WIDE_LIMIT);
     near = print_zones("float32, small |z|", 0, split + 1);
     far = print_zones("float32, last octave", split + 1, last + 1);
     beyond = print_zones("float32, to 2^62", ZONES - 1, ZONES);
