@@ -39,6 +39,15 @@ static void NAME(backward_reduce)(const softmax_job *job, const place *p, int64_
 static void NAME(softmax_gradient)(const REAL *y, const REAL *dy, int count, pair sum, REAL *dx) {
     REAL hi = (REAL)sum.hi, lo = (REAL)((sum.hi - (double)hi) + sum.lo);
     VECTOR h = V(set)(hi), l = V(set)(-lo), limit = V(set)(SMALLEST_NORMAL);
+    if (sum.hi >= NEARLY_LARGEST || -sum.hi >= NEARLY_LARGEST) { /* dy - hi might overflow where y (dy - hi) does not */
+        const REAL quarter = (REAL)0.25;
+        hi = (REAL)(sum.hi * 0.25);
+        for (int i = 0; i < count; i++) {
+            REAL b = 4 * (y[i] * (dy[i] * quarter - hi));
+            dx[i] = b >= SMALLEST_NORMAL || -b >= SMALLEST_NORMAL ? b : 0;
+        }
+        return;
+    }
     for (int i = 0; i < count; i += LANES) {
         int whole = i + LANES <= count;
         VECTOR a = whole ? V(load)(y + i) : V(load_part)(y + i, count - i, 0), b = whole ? V(load)(dy + i) : V(load_part)(dy + i, count - i, 0);

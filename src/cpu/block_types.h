@@ -47,6 +47,7 @@ static inline float unbiased_float(float y) { return bits_float(float_bits(y) - 
 #define LEAST_EXPONENT (-195) /* all of the block is below the smallest normal */
 #define SMALLEST_NORMAL 0x1p-126f
 #define LARGEST FLT_MAX
+#define NEARLY_LARGEST 0x1p100 /* added to any number it rounds away, or may overflow */
 #define REAL_ELEMENT ELEMENT_FLOAT32
 #define FMA fmaf
 #define SUM_EXPONENT 120
@@ -96,6 +97,7 @@ static inline double unbiased_double(double y) { return bits_double(double_bits(
 #define LEAST_EXPONENT (-1790)
 #define SMALLEST_NORMAL 0x1p-1022
 #define LARGEST DBL_MAX
+#define NEARLY_LARGEST 0x1p968
 #define REAL_ELEMENT ELEMENT_FLOAT64
 #define FMA fma
 #define SUM_EXPONENT 1000

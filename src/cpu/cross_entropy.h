@@ -116,6 +116,17 @@ static double NAME(target_gradient)(const NAME(loss_row) *row, REAL z, pair dist
     return pair_add(pair_multiply(row->g_z, p), pair_multiply(scale, pair_add(minus_one, p))).hi;
 }
 
+/* p_j times factor for a score whose p_j alone is below the smallest normal, where the product may not be. */
+static double NAME(small_gradient)(const NAME(loss_row) *row, REAL z, pair factor) {
+    double limit = sizeof(REAL) == 4 ? 87.0 : 708.0, distance = row->state.maximum - (double)z;
+    power e;
+    pair p;
+    if (z == -(REAL)INFINITY || !scores_meet((double)z, 0.0, row->state.maximum, 0.0) || distance < limit || distance > 3.0 * limit) return 0.0;
+    e = exp_pair((double)z, 0.0);
+    p = pair_multiply(pair_multiply(e.f, row_total_inverse(&row->total, row->job->kind)), factor);
+    return scale_by_power(p.hi, e.k - row->total.k);
+}
+
 /* The gradient where only the target's column has a weight: p_j times a constant, then the target. */
 static void NAME(plain_gradient)(const NAME(loss_row) *row) {
     const softmax_job *job = row->job;
@@ -136,9 +147,19 @@ static void NAME(plain_gradient)(const NAME(loss_row) *row) {
         char *to = out + c * job->out.column_stride;
         REAL *y = direct ? (REAL *)(void *)to : results;
         const REAL *low, *scores = NAME(scores)(&row->source, c, count, buffer, low_buffer, &low);
+        if (size > 1.0 && scores != buffer) { /* they may lie where y goes */
+            memcpy(buffer, scores, (size_t)count * sizeof(REAL));
+            scores = buffer;
+        }
         NAME(block_sum)(scores, low, count, job->kind, y, &block);
         place = NAME(place_in_row)(&block);
         NAME(block_results)(&r, job->kind, y, count, &place, y);
+        if (size > 1.0)
+            for (int i = 0; i < count; i++)
+                if (y[i] == 0) {
+                    REAL b = (REAL)NAME(small_gradient)(row, scores[i], factor);
+                    y[i] = b >= SMALLEST_NORMAL || -b >= SMALLEST_NORMAL ? b : 0;
+                }
         if (!direct) NAME(scatter)(to, job->out.type, job->out.column_stride, count, results);
     }
     store_real(out + row->target * job->out.column_stride, job->out.type, target);
@@ -204,6 +225,7 @@ static void NAME(general_gradient)(const NAME(loss_row) *row) {
                 pair f = pair_multiply(slope, factor);
                 each = pair_multiply(slope, each);
                 d = fma((double)v[i], f.hi, fma((double)v[i], f.lo, -each.hi));
+                if (v[i] == 0) d += NAME(small_gradient)(row, z[i], f);
             }
             results[i] = (REAL)d;
             if (!(fabs(d) >= (double)SMALLEST_NORMAL)) results[i] = d == d ? 0 : (REAL)NAN;
@@ -253,7 +275,11 @@ static NAME(loss_value) NAME(loss_of_row)(NAME(loss_row) *row, const loss_diviso
         spread = pair_add(spread, pair_multiply(row->sum_weights, row->log));
         loss.terms += spread.hi;
         if (flags & STATE_INFINITE) loss.terms = (double)INFINITY;
-        if (flags & STATE_NAN) loss.terms = (double)NAN;
+        if (flags & STATE_NAN) { /* a weight or a probability that is not finite: every p_j times their sum */
+            loss.terms = (double)NAN;
+            NAME(fill_gradients)(job, row->p, (REAL)NAN);
+            return loss;
+        }
     }
     loss.z_loss = job->z_loss * l * l;
     if (!job->out.data && !job->targets_gradient.data) return loss;

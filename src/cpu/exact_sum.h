@@ -14,43 +14,50 @@ static inline int64_t exponent_of(double x) {
 /* Adding it rounds to a multiple of 2^exponent. */
 static inline double rounding_constant(int64_t exponent) { return 1.5 * bits_double((uint64_t)(1023 + 52 + exponent) << 52); }
 
-/* sum of hi[i] + lo[i] (lo NULL: 0; |lo| below an ULP of hi). Not finite: *flags gets STATE_NAN. */
-static void sum_exactly(const double *hi, const double *lo, int count, accumulator *sum, uint32_t *flags) {
-    vd top = vd_set(0.0), c1, c2;
-    vl high = vl_zero(), low = vl_zero();
+/* The largest magnitude of x; *not_finite where there is a NaN or an infinity. */
+static double largest_magnitude(const double *x, int count, int *not_finite) {
+    vd top = vd_set(0.0);
     double lanes[VD_LANES], largest = 0.0;
-    int64_t e;
-    int i, padded = (count + VD_LANES - 1) / VD_LANES * VD_LANES;
     vm nan = vm_none();
-    for (i = 0; i < count; i += VD_LANES) {
-        vd x = i + VD_LANES <= count ? vd_load(hi + i) : vd_load_part(hi + i, count - i, 0.0);
-        nan = vd_or_nan(nan, vd_sub(x, x));
-        top = vd_max(top, vd_abs(x));
-    }
-    if (vm_any(nan)) {
-        *flags |= STATE_NAN;
-        return;
+    for (int i = 0; i < count; i += VD_LANES) {
+        vd a = i + VD_LANES <= count ? vd_load(x + i) : vd_load_part(x + i, count - i, 0.0);
+        nan = vd_or_nan(nan, vd_sub(a, a));
+        top = vd_max(top, vd_abs(a));
     }
     vd_store(lanes, top);
-    for (i = 0; i < VD_LANES; i++) largest = lanes[i] > largest ? lanes[i] : largest;
-    if (largest == 0.0) return;
-    e = exponent_of(largest);
-    if (e > 900) { /* the grid's constant would overflow */
+    for (int i = 0; i < VD_LANES; i++) largest = lanes[i] > largest ? lanes[i] : largest;
+    *not_finite = vm_any(nan);
+    return largest;
+}
+
+/* sum of hi[i] + lo[i] (lo NULL: 0; |lo| below an ULP of hi). Not finite: *flags gets STATE_NAN. */
+static void sum_exactly(const double *hi, const double *lo, int count, accumulator *sum, uint32_t *flags) {
+    vd c1, c2, factor;
+    vl high = vl_zero(), low = vl_zero();
+    int i, not_finite, padded = (count + VD_LANES - 1) / VD_LANES * VD_LANES;
+    double largest = largest_magnitude(hi, count, &not_finite);
+    int64_t e, down;
+    if (not_finite) {
         *flags |= STATE_NAN;
         return;
     }
+    if (largest == 0.0) return;
+    e = exponent_of(largest);
+    down = e > 1000 ? 64 : 0; /* the grid's constant would overflow */
+    e -= down;
+    factor = vd_set(down ? 0x1p-64 : 1.0);
     c1 = vd_set(rounding_constant(e - 44));
     c2 = vd_set(rounding_constant(e - 88));
     for (i = 0; i < count; i += VD_LANES) {
         int whole = i + VD_LANES <= count;
-        vd x = whole ? vd_load(hi + i) : vd_load_part(hi + i, count - i, 0.0);
+        vd x = vd_mul(whole ? vd_load(hi + i) : vd_load_part(hi + i, count - i, 0.0), factor);
         vd a = vd_add(x, c1), rest = vd_sub(x, vd_sub(a, c1));
-        if (lo) rest = vd_add(rest, whole ? vd_load(lo + i) : vd_load_part(lo + i, count - i, 0.0));
+        if (lo) rest = vd_add(rest, vd_mul(whole ? vd_load(lo + i) : vd_load_part(lo + i, count - i, 0.0), factor));
         high = vl_add_bits(high, a);
         low = vl_add_bits(low, vd_add(rest, c2));
     }
-    accumulator_add(sum, (int64_t)(vl_sum(high) - (uint64_t)padded * double_bits(rounding_constant(e - 44))), e - 44);
-    accumulator_add(sum, (int64_t)(vl_sum(low) - (uint64_t)padded * double_bits(rounding_constant(e - 88))), e - 88);
+    accumulator_add(sum, (int64_t)(vl_sum(high) - (uint64_t)padded * double_bits(rounding_constant(e - 44))), e + down - 44);
+    accumulator_add(sum, (int64_t)(vl_sum(low) - (uint64_t)padded * double_bits(rounding_constant(e - 88))), e + down - 88);
 }
 
 #endif

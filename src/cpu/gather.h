@@ -21,7 +21,7 @@ static void gather_float(const char *address, element type, int64_t stride, int 
             GATHER(float, 4, AS_IT_IS)
         return;
     }
-    if (stride == 2) {
+    if (stride == 2 && (uintptr_t)address % 2 == 0) {
         int i = 0;
         const uint16_t *half = (const uint16_t *)(const void *)address;
         for (; i + VF_LANES <= count; i += VF_LANES)
@@ -70,7 +70,7 @@ static void scatter_float(char *address, element type, int64_t stride, int count
             SCATTER(float, 4, AS_IT_IS)
         return;
     }
-    if (stride == 2) {
+    if (stride == 2 && (uintptr_t)address % 2 == 0) {
         int i = 0;
         uint16_t *half = (uint16_t *)(void *)address;
         for (; i + VF_LANES <= count; i += VF_LANES) {

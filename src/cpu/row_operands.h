@@ -43,7 +43,11 @@ static inline int64_t element_bytes(element type) {
     }
 }
 
-static inline int is_contiguous(const operand *a) { return a->column_stride == element_bytes(a->type); }
+/* Contiguous, and on addresses that the element may have. Others go through memcpy. */
+static inline int is_contiguous(const operand *a) {
+    int64_t bytes = element_bytes(a->type);
+    return a->column_stride == bytes && (uintptr_t)a->data % (uintptr_t)bytes == 0;
+}
 
 static inline double load_real(const char *address, element type) {
     float f;

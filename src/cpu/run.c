@@ -145,14 +145,20 @@ static softmax_status read_targets(const softmax_job *job, loss_divisors *diviso
     return SOFTMAX_OK;
 }
 
+/* sum / divisor, where the sum alone may be beyond the range of doubles. */
+static double read_divided(const accumulator *sum, double divisor) {
+    int64_t down = sum->top > 28 ? 64 : 0;
+    return scale_by_power(accumulator_read(sum, down).hi / divisor, down);
+}
+
 static void store_reduced_loss(const softmax_job *job, const loss_divisors *divisors, const loss_totals *totals, const loss_divisors *counts) {
     double loss;
     if (!job->loss.data) return;
-    loss = accumulator_read(&totals->terms, 0).hi / divisors->terms;
+    loss = read_divided(&totals->terms, divisors->terms);
     if (counts->z_loss == 0.0) /* no row was kept */
         loss = job->reduction == SOFTMAX_SUM || job->empty_zero ? 0.0 : (double)NAN;
     else if (job->z_loss != 0.0)
-        loss += accumulator_read(&totals->z_loss, 0).hi / divisors->z_loss;
+        loss += read_divided(&totals->z_loss, divisors->z_loss);
     if (totals->infinities) loss = (double)INFINITY;
     if (totals->nans) loss = (double)NAN;
     store_loss(job, loss);

@@ -26,3 +26,4 @@
 #undef SUM_EXPONENT
 #undef LOW_PRODUCT
 #undef WIDE_FROM
+#undef NEARLY_LARGEST

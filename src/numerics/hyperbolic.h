@@ -37,13 +37,19 @@ SOFTMAX_FN pair softcap_derivative(double x, double c) {
     const pair one = {1.0, 0.0}, two = {2.0, 0.0}, nothing = {0.0, 0.0};
     double u_hi = fabs(x) / c;
     pair u, e, below;
-    if (!(u_hi <= 360.0)) {
+    if (!(u_hi <= 1000.0)) {
         pair nan = {x, 0.0};
         return x != x ? nan : nothing;
     }
     if (u_hi < 0x1p-500) return one;
     u.hi = u_hi;
     u.lo = fma(-u_hi, c, fabs(x)) / c;
+    if (u_hi > 40.0) { /* 4 e^-2u to the last bit, and E would overflow */
+        power p = exp_pair(-2.0 * u.hi, -2.0 * u.lo);
+        e.hi = scale_by_power(p.f.hi, p.k + 2);
+        e.lo = scale_by_power(p.f.lo, p.k + 2);
+        return e;
+    }
     e = expm1_twice(u);
     below = pair_add(two, e);
     e = pair_divide(pair_divide(pair_add(one, e), below), below);

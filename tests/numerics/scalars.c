@@ -92,7 +92,7 @@ static void check_softcap(void) {
     mpfr_set_ui(one, 1, MPFR_RNDN);
     for (i = 0; i < 50000; i++) {
         double c = i % 3 == 0 ? 30.0 : uniform(0.5, 100.0);
-        double x = c * uniform(-1.0, 1.0) * scale_by_power(1.0, (int64_t)uniform(-40.0, 5.0)), error;
+        double x = c * uniform(-1.0, 1.0) * scale_by_power(1.0, (int64_t)uniform(-40.0, 9.0)), error;
         pair y = {softcap_value(x, c), 0.0}, d = softcap_derivative(x, c);
         mpfr_set_d(u, x, MPFR_RNDN);
         mpfr_div_d(u, u, c, MPFR_RNDN);
@@ -103,7 +103,7 @@ static void check_softcap(void) {
         mpfr_sech(t, u, MPFR_RNDN);
         mpfr_sqr(t, t, MPFR_RNDN);
         error = relative_error(d, t);
-        if (fabs(x / c) < 300.0 && error > worst_derivative) worst_derivative = error;
+        if (fabs(x / c) < 340.0 && error > worst_derivative) worst_derivative = error;
     }
     check("softcap_value", worst, -52.0); /* one rounding: at most 2^-53, whose exponent MPFR counts as -52 */
     check("softcap_derivative", worst_derivative, -52.0);
