@@ -26,6 +26,7 @@ static inline vf vf_load_part(const float *p, int count, float fill) {
     return _mm256_blendv_ps(vf_set(fill), _mm256_maskload_ps(p, part), _mm256_castsi256_ps(part));
 }
 static inline void vf_store(float *p, vf a) { _mm256_storeu_ps(p, a); }
+static inline void vf_stream(float *p, vf a) { _mm256_stream_ps(p, a); }
 static inline void vf_store_part(float *p, int count, vf a) { _mm256_maskstore_ps(p, part_f(count), a); }
 static inline vf vf_add(vf a, vf b) { return _mm256_add_ps(a, b); }
 static inline vf vf_sub(vf a, vf b) { return _mm256_sub_ps(a, b); }
@@ -80,22 +81,26 @@ static inline __m128i narrow_words(__m256i words) { /* the low 16 bits of every 
     return _mm_packus_epi32(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
 }
 /* to nearest even; below 2^-126 +0; NaN the positive quiet one */
-static inline void vf_store_bfloat16(uint16_t *p, vf a) {
+static inline __m128i to_bfloat16(vf a) {
     __m256i bits = _mm256_castps_si256(a);
     __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
     __m256i rounded = _mm256_srli_epi32(_mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff))), 16);
     __m256i keep = _mm256_castps_si256(_mm256_cmp_ps(vf_abs(a), _mm256_set1_ps(0x1p-126f), _CMP_NLT_UQ));
     __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(a, a, _CMP_UNORD_Q));
     rounded = _mm256_blendv_epi8(_mm256_and_si256(rounded, keep), _mm256_set1_epi32(0x7fc0), nan);
-    _mm_storeu_si128((__m128i *)p, narrow_words(rounded));
+    return narrow_words(rounded);
 }
-static inline void vf_store_float16(uint16_t *p, vf a) {
+static inline __m128i to_float16(vf a) {
     __m128i half = _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(a, a, _CMP_UNORD_Q));
     __m128i nan16 = _mm_packs_epi32(_mm256_castsi256_si128(nan), _mm256_extracti128_si256(nan, 1));
     half = _mm_andnot_si128(_mm_cmpeq_epi16(half, _mm_set1_epi16((short)0x8000)), half); /* zeros are positive */
-    _mm_storeu_si128((__m128i *)p, _mm_blendv_epi8(half, _mm_set1_epi16(0x7e00), nan16));
+    return _mm_blendv_epi8(half, _mm_set1_epi16(0x7e00), nan16);
 }
+static inline void vf_store_bfloat16(uint16_t *p, vf a) { _mm_storeu_si128((__m128i *)p, to_bfloat16(a)); }
+static inline void vf_store_float16(uint16_t *p, vf a) { _mm_storeu_si128((__m128i *)p, to_float16(a)); }
+static inline void vf_stream_bfloat16(uint16_t *p, vf a) { _mm_stream_si128((__m128i *)p, to_bfloat16(a)); }
+static inline void vf_stream_float16(uint16_t *p, vf a) { _mm_stream_si128((__m128i *)p, to_float16(a)); }
 
 static inline vd vd_set(double x) { return _mm256_set1_pd(x); }
 static inline vd vd_load(const double *p) { return _mm256_loadu_pd(p); }
@@ -104,6 +109,7 @@ static inline vd vd_load_part(const double *p, int count, double fill) {
     return _mm256_blendv_pd(vd_set(fill), _mm256_maskload_pd(p, part), _mm256_castsi256_pd(part));
 }
 static inline void vd_store(double *p, vd a) { _mm256_storeu_pd(p, a); }
+static inline void vd_stream(double *p, vd a) { _mm256_stream_pd(p, a); }
 static inline void vd_store_part(double *p, int count, vd a) { _mm256_maskstore_pd(p, part_d(count), a); }
 static inline vd vd_add(vd a, vd b) { return _mm256_add_pd(a, b); }
 static inline vd vd_sub(vd a, vd b) { return _mm256_sub_pd(a, b); }
@@ -136,5 +142,8 @@ static inline uint64_t vl_sum(vl a) {
 static inline vm vd_or_nan(vm m, vd a) { return _mm256_or_ps(m, _mm256_castpd_ps(_mm256_cmp_pd(a, a, _CMP_UNORD_Q))); }
 static inline vd vd_load_float(const float *p) { return _mm256_cvtps_pd(_mm_loadu_ps(p)); }
 static inline void vd_store_float(float *p, vd a) { _mm_storeu_ps(p, _mm256_cvtpd_ps(a)); }
+
+static inline void stream_end(void) { _mm_sfence(); }
+static inline void prefetch_line(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T0); }
 
 #endif

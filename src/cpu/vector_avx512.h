@@ -23,6 +23,7 @@ static inline vf vf_set(float x) { return _mm512_set1_ps(x); }
 static inline vf vf_load(const float *p) { return _mm512_loadu_ps(p); }
 static inline vf vf_load_part(const float *p, int count, float fill) { return _mm512_mask_loadu_ps(vf_set(fill), part_f(count), p); }
 static inline void vf_store(float *p, vf a) { _mm512_storeu_ps(p, a); }
+static inline void vf_stream(float *p, vf a) { _mm512_stream_ps(p, a); }
 static inline void vf_store_part(float *p, int count, vf a) { _mm512_mask_storeu_ps(p, part_f(count), a); }
 static inline vf vf_add(vf a, vf b) { return _mm512_add_ps(a, b); }
 static inline vf vf_sub(vf a, vf b) { return _mm512_sub_ps(a, b); }
@@ -72,26 +73,31 @@ static inline vf vf_load_bfloat16(const uint16_t *p) {
 }
 static inline vf vf_load_float16(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p)); }
 /* to nearest even; below 2^-126 +0; NaN the positive quiet one */
-static inline void vf_store_bfloat16(uint16_t *p, vf a) {
+static inline __m256i to_bfloat16(vf a) {
     __m512i bits = _mm512_castps_si512(a);
     __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
     __m512i rounded = _mm512_srli_epi32(_mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff))), 16);
     __mmask16 keep = _mm512_cmp_ps_mask(_mm512_abs_ps(a), _mm512_set1_ps(0x1p-126f), _CMP_NLT_UQ);
     rounded = _mm512_mask_mov_epi32(_mm512_maskz_mov_epi32(keep, rounded), _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q), _mm512_set1_epi32(0x7fc0));
-    _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi32_epi16(rounded));
+    return _mm512_cvtepi32_epi16(rounded);
 }
-static inline void vf_store_float16(uint16_t *p, vf a) {
+static inline __m256i to_float16(vf a) {
     __m256i half = _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     __mmask16 nan = _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q);
     __mmask16 minus_zero = _mm256_cmpeq_epi16_mask(half, _mm256_set1_epi16((short)0x8000));
     half = _mm256_mask_mov_epi16(half, minus_zero, _mm256_setzero_si256());
-    _mm256_storeu_si256((__m256i *)p, _mm256_mask_mov_epi16(half, nan, _mm256_set1_epi16(0x7e00)));
+    return _mm256_mask_mov_epi16(half, nan, _mm256_set1_epi16(0x7e00));
 }
+static inline void vf_store_bfloat16(uint16_t *p, vf a) { _mm256_storeu_si256((__m256i *)p, to_bfloat16(a)); }
+static inline void vf_store_float16(uint16_t *p, vf a) { _mm256_storeu_si256((__m256i *)p, to_float16(a)); }
+static inline void vf_stream_bfloat16(uint16_t *p, vf a) { _mm256_stream_si256((__m256i *)p, to_bfloat16(a)); }
+static inline void vf_stream_float16(uint16_t *p, vf a) { _mm256_stream_si256((__m256i *)p, to_float16(a)); }
 
 static inline vd vd_set(double x) { return _mm512_set1_pd(x); }
 static inline vd vd_load(const double *p) { return _mm512_loadu_pd(p); }
 static inline vd vd_load_part(const double *p, int count, double fill) { return _mm512_mask_loadu_pd(vd_set(fill), part_d(count), p); }
 static inline void vd_store(double *p, vd a) { _mm512_storeu_pd(p, a); }
+static inline void vd_stream(double *p, vd a) { _mm512_stream_pd(p, a); }
 static inline void vd_store_part(double *p, int count, vd a) { _mm512_mask_storeu_pd(p, part_d(count), a); }
 static inline vd vd_add(vd a, vd b) { return _mm512_add_pd(a, b); }
 static inline vd vd_sub(vd a, vd b) { return _mm512_sub_pd(a, b); }
@@ -126,5 +132,8 @@ static inline uint64_t vl_sum(vl a) { return (uint64_t)_mm512_reduce_add_epi64(a
 static inline vm vd_or_nan(vm m, vd a) { return m | _mm512_cmp_pd_mask(a, a, _CMP_UNORD_Q); }
 static inline vd vd_load_float(const float *p) { return _mm512_cvtps_pd(_mm256_loadu_ps(p)); }
 static inline void vd_store_float(float *p, vd a) { _mm256_storeu_ps(p, _mm512_cvtpd_ps(a)); }
+
+static inline void stream_end(void) { _mm_sfence(); }
+static inline void prefetch_line(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T0); }
 
 #endif

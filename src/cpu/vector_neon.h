@@ -19,6 +19,7 @@ typedef uint32x4_t vm;
 static inline vf vf_set(float x) { return vdupq_n_f32(x); }
 static inline vf vf_load(const float *p) { return vld1q_f32(p); }
 static inline void vf_store(float *p, vf a) { vst1q_f32(p, a); }
+static inline void vf_stream(float *p, vf a) { vst1q_f32(p, a); } /* C has no intrinsic for stnp */
 static inline vf vf_load_part(const float *p, int count, float fill) {
     float lane[VF_LANES] = {fill, fill, fill, fill};
     for (int i = 0; i < count; i++) lane[i] = p[i];
@@ -83,10 +84,13 @@ static inline void vf_store_float16(uint16_t *p, vf a) {
     half = vbic_u16(half, vceq_u16(half, vdup_n_u16(0x8000))); /* zeros are positive */
     vst1_u16(p, vbsl_u16(vmovn_u32(vceqq_f32(a, a)), half, vdup_n_u16(0x7e00)));
 }
+static inline void vf_stream_bfloat16(uint16_t *p, vf a) { vf_store_bfloat16(p, a); }
+static inline void vf_stream_float16(uint16_t *p, vf a) { vf_store_float16(p, a); }
 
 static inline vd vd_set(double x) { return vdupq_n_f64(x); }
 static inline vd vd_load(const double *p) { return vld1q_f64(p); }
 static inline void vd_store(double *p, vd a) { vst1q_f64(p, a); }
+static inline void vd_stream(double *p, vd a) { vst1q_f64(p, a); }
 static inline vd vd_load_part(const double *p, int count, double fill) {
     double lane[VD_LANES] = {fill, fill};
     for (int i = 0; i < count; i++) lane[i] = p[i];
@@ -138,5 +142,8 @@ static inline vm vd_or_nan(vm m, vd a) {
 }
 static inline vd vd_load_float(const float *p) { return vcvt_f64_f32(vld1_f32(p)); }
 static inline void vd_store_float(float *p, vd a) { vst1_f32(p, vcvt_f32_f64(a)); }
+
+static inline void stream_end(void) {}
+static inline void prefetch_line(const void *p) { __builtin_prefetch(p); }
 
 #endif

@@ -1,6 +1,7 @@
 /* Vectors of plain C: what every other vector_*.h must equal, lane by lane.
  * vf: floats, vi: their bits as integers, vd and vl the same of 64 bits, vm: a mask that is only ever gathered. The *_part forms touch
- * `count` elements of memory and no more; the missing lanes are `fill`. */
+ * `count` elements of memory and no more; the missing lanes are `fill`. The stream forms store past the cache, to addresses that are
+ * multiples of what they store; stream_end() comes before another thread may look, and before a call returns. */
 #ifndef SOFTMAX_VECTOR_PORTABLE_H
 #define SOFTMAX_VECTOR_PORTABLE_H
 
@@ -24,6 +25,7 @@ static inline vf vf_set(float x) { vf r; LANES_F r.lane[i] = x; return r; }
 static inline vf vf_load(const float *p) { vf r; LANES_F r.lane[i] = p[i]; return r; }
 static inline vf vf_load_part(const float *p, int count, float fill) { vf r; LANES_F r.lane[i] = i < count ? p[i] : fill; return r; }
 static inline void vf_store(float *p, vf a) { LANES_F p[i] = a.lane[i]; }
+static inline void vf_stream(float *p, vf a) { vf_store(p, a); }
 static inline void vf_store_part(float *p, int count, vf a) { LANES_F if (i < count) p[i] = a.lane[i]; }
 static inline vf vf_add(vf a, vf b) { LANES_F a.lane[i] += b.lane[i]; return a; }
 static inline vf vf_sub(vf a, vf b) { LANES_F a.lane[i] -= b.lane[i]; return a; }
@@ -66,11 +68,14 @@ static inline vf vf_load_bfloat16(const uint16_t *p) { vf r; LANES_F r.lane[i] =
 static inline vf vf_load_float16(const uint16_t *p) { vf r; LANES_F r.lane[i] = widen_float16(p[i]); return r; }
 static inline void vf_store_bfloat16(uint16_t *p, vf a) { LANES_F p[i] = round_to_bfloat16(a.lane[i]); }
 static inline void vf_store_float16(uint16_t *p, vf a) { LANES_F { uint16_t h = round_to_float16(a.lane[i]); p[i] = h == 0x8000 ? 0 : h; } }
+static inline void vf_stream_bfloat16(uint16_t *p, vf a) { vf_store_bfloat16(p, a); }
+static inline void vf_stream_float16(uint16_t *p, vf a) { vf_store_float16(p, a); }
 
 static inline vd vd_set(double x) { vd r; LANES_D r.lane[i] = x; return r; }
 static inline vd vd_load(const double *p) { vd r; LANES_D r.lane[i] = p[i]; return r; }
 static inline vd vd_load_part(const double *p, int count, double fill) { vd r; LANES_D r.lane[i] = i < count ? p[i] : fill; return r; }
 static inline void vd_store(double *p, vd a) { LANES_D p[i] = a.lane[i]; }
+static inline void vd_stream(double *p, vd a) { vd_store(p, a); }
 static inline void vd_store_part(double *p, int count, vd a) { LANES_D if (i < count) p[i] = a.lane[i]; }
 static inline vd vd_add(vd a, vd b) { LANES_D a.lane[i] += b.lane[i]; return a; }
 static inline vd vd_sub(vd a, vd b) { LANES_D a.lane[i] -= b.lane[i]; return a; }
@@ -97,5 +102,9 @@ static inline uint64_t vl_sum(vl a) { uint64_t s = 0; LANES_D s += a.lane[i]; re
 static inline vm vd_or_nan(vm m, vd a) { LANES_D m |= a.lane[i] != a.lane[i]; return m; }
 static inline vd vd_load_float(const float *p) { vd r; LANES_D r.lane[i] = p[i]; return r; }
 static inline void vd_store_float(float *p, vd a) { LANES_D p[i] = (float)a.lane[i]; }
+
+static inline void stream_end(void) {}
+/* the cache line of p, which need not be readable, is wanted soon */
+static inline void prefetch_line(const void *p) { __builtin_prefetch(p); }
 
 #endif
