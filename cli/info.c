@@ -69,6 +69,26 @@ static void print_caches(void)
 #endif
 }
 
+static void print_cuda_devices(void)
+{
+    char words[256];
+    int count = softmax_cuda_device_count();
+    if (count <= 0) {
+        softmax_cuda_device_words(0, words, sizeof words);
+        printf("  CUDA: none; %s\n", words);
+    }
+    for (int i = 0; i < count; i++) {
+        softmax_cuda_device_words(i, words, sizeof words);
+        printf("  CUDA %d: %s\n", i, words);
+    }
+    if (count >= 0) {
+        printf("  CUDA kernels:");
+        for (int i = 0; softmax_cuda_kernel_name(i); i++)
+            printf(" %s", softmax_cuda_kernel_name(i));
+        puts("");
+    }
+}
+
 void info(void)
 {
     char name[256];
@@ -76,8 +96,8 @@ void info(void)
     softmax_options defaults = SOFTMAX_OPTIONS_INIT;
     printf("libsoftmax %s (block of %d columns)\n", softmax_version(), SOFTMAX_BLOCK_COLUMNS);
     print_instruction_sets();
-    printf("devices\n  CPU: %s%s%ld processors\n  CUDA: none built\n", name, *name ? ", " : "",
-           sysconf(_SC_NPROCESSORS_ONLN));
+    printf("devices\n  CPU: %s%s%ld processors\n", name, *name ? ", " : "", sysconf(_SC_NPROCESSORS_ONLN));
+    print_cuda_devices();
     print_caches();
     printf("defaults\n  op softmax, axis -1, scale %g, softcap none, empty-rows nan, threads as many as are worth it\n"
            "  cross_entropy: reduction mean, ignore-index %lld, label-smoothing %g, z-loss %g\n",

@@ -9,8 +9,10 @@
  *
  * Conventions of every call
  *   Types       float32, float64, float16, bfloat16. 16-bit types are widened and rounded once, at the end.
- *   Tensors     DLPack's DLTensor on the CPU: any number of dimensions up to SOFTMAX_MAX_DIMENSIONS, any strides
+ *   Tensors     DLPack's DLTensor: any number of dimensions up to SOFTMAX_MAX_DIMENSIONS, any strides
  *               (in elements; 0 for a broadcast input, negative too), strides NULL for row-major.
+ *   Device      that of the tensors: the CPU (kDLCPU, kDLCUDAHost) or one CUDA device (kDLCUDA), where a call only puts work on
+ *               options->stream: it neither waits nor allocates, and may be captured in a CUDA graph. docs/cuda.md.
  *   Axis        an index in [-ndim, ndim); a "row" is what lies along it. Rows count in C order of the other axes.
  *   Aliasing    an output may be exactly an input (same address, type, shape, strides); otherwise they must not overlap.
  *               An output may not have stride 0 on a dimension longer than 1.
@@ -117,12 +119,19 @@ typedef struct softmax_options {
     /* Words about an error. */
     char *message; /* NULL; otherwise receives one line, cut to fit, '\0'-terminated; empty on success. */
     size_t message_bytes;
+
+    /* More of CUDA. */
+    void *scratch;           /* NULL; device memory that the call may use until its work on the stream is done, 256-byte aligned. */
+    size_t scratch_bytes;    /* 0 */
+    size_t *scratch_needed;  /* NULL; otherwise the call checks its arguments, tells here how much scratch serves it best (0 on the CPU),
+                                and does nothing else. */
+    const char *cuda_kernel; /* NULL: $SOFTMAX_CUDA_KERNEL, else by shape; otherwise a name that softmax_cuda_kernel_name lists. */
 } softmax_options;
 
 #define SOFTMAX_OPTIONS_INIT                                                                                          \
     {                                                                                                                 \
         sizeof(softmax_options), 0.0, 1.0, NULL, NULL, NULL, 0, SOFTMAX_EMPTY_NAN, 0, 0, -100, 0.0, 0.0, NULL, NULL,   \
-            NULL, NULL, SOFTMAX_MEAN, 0, NULL, NULL, NULL, NULL, 0                                                     \
+            NULL, NULL, SOFTMAX_MEAN, 0, NULL, NULL, NULL, NULL, 0, NULL, 0, NULL, NULL                                \
     }
 
 /* ---- The family over DLTensors ------------------------------------------------------------------------------------ */
@@ -247,6 +256,13 @@ SOFTMAX_API const char *softmax_isa_name(int index);
 SOFTMAX_API int softmax_isa_available(int index);
 /* The name that calls use when options->isa is NULL ($SOFTMAX_ISA is read once); NULL if $SOFTMAX_ISA names none that is available. */
 SOFTMAX_API const char *softmax_isa_default(void);
+
+/* CUDA devices that calls can use: 0 without a GPU or a driver, -1 if the library was built without CUDA. */
+SOFTMAX_API int softmax_cuda_device_count(void);
+/* "NVIDIA H200, compute capability 9.0, 132 multiprocessors, 139.8 GiB", cut to fit; SOFTMAX_ERROR_DEVICE and why not otherwise. */
+SOFTMAX_API softmax_status softmax_cuda_device_words(int device, char *words, size_t bytes);
+/* Names of the kernels that options->cuda_kernel may force; NULL beyond the last one. docs/cuda.md says what each does. */
+SOFTMAX_API const char *softmax_cuda_kernel_name(int index);
 
 #ifdef __cplusplus
 }

@@ -99,23 +99,37 @@ int softmax_element_bytes(element type)
     return bytes[type];
 }
 
-static softmax_status check_device(const api_call *call, const char *name, DLDevice device)
+/* The first tensor says where the call runs. */
+static softmax_status check_device(api_call *call, const char *name, DLDevice device)
 {
     char words[TYPE_WORDS];
-    if (device.device_type == kDLCPU || device.device_type == kDLCUDAHost)
-        return SOFTMAX_OK;
+    softmax_job *job = &call->job;
+    bool on_cuda = device.device_type == kDLCUDA;
     device_words(words, device);
-    if (call->arrays > 0)
+    if (!on_cuda && device.device_type != kDLCPU && device.device_type != kDLCUDAHost)
+        return softmax_refuse(
+            call, SOFTMAX_ERROR_DEVICE,
+            "%s is on %s; the CPU (1), a CUDA device (2) and pinned host memory (3) are allowed", name, words);
+    if (call->arrays == 0) {
+        char why[160];
+        if (on_cuda && (device.device_id < 0 || device.device_id >= softmax_cuda_device_count())) {
+            softmax_cuda_device_words(device.device_id, why, sizeof why);
+            return softmax_refuse(call, SOFTMAX_ERROR_DEVICE, "%s is on %s; %s", name, words, why);
+        }
+        job->on_cuda = on_cuda;
+        job->device = on_cuda ? device.device_id : 0;
+        return SOFTMAX_OK;
+    }
+    if (on_cuda == (bool)job->on_cuda && (!on_cuda || device.device_id == job->device))
+        return SOFTMAX_OK;
+    if (!job->on_cuda)
         return softmax_refuse(call, SOFTMAX_ERROR_DEVICE, "%s is on %s; %s is on the CPU, and one device is allowed",
                               name, words, call->input_name);
-    if (device.device_type == kDLCUDA)
-        return softmax_refuse(call, SOFTMAX_ERROR_DEVICE,
-                              "%s is on %s; this library was built without CUDA: the CPU is allowed", name, words);
-    return softmax_refuse(call, SOFTMAX_ERROR_DEVICE, "%s is on %s; the CPU (1) and pinned host memory (3) are allowed",
-                          name, words);
+    return softmax_refuse(call, SOFTMAX_ERROR_DEVICE, "%s is on %s; %s is on cuda:%d, and one device is allowed", name,
+                          on_cuda ? words : "the CPU", call->input_name, job->device);
 }
 
-static softmax_status check_tensor(const api_call *call, const char *name, const DLTensor *tensor, type_set allowed)
+static softmax_status check_tensor(api_call *call, const char *name, const DLTensor *tensor, type_set allowed)
 {
     char words[TYPE_WORDS], allowed_words[TYPE_WORDS], shape[SHAPE_WORDS];
     softmax_status status;

@@ -50,17 +50,30 @@ void softmax_join_dimensions(api_call *call)
     job->dimensions = kept;
 }
 
+static softmax_status run_on_cuda(const api_call *call)
+{
+    char words[256];
+    softmax_status status = softmax_run_cuda(&call->job, words, sizeof words);
+    return status == SOFTMAX_OK ? status : softmax_refuse(call, status, "%s", words);
+}
+
 softmax_status softmax_call_run(api_call *call)
 {
     softmax_job *job = &call->job;
     int64_t bad_row = 0, bad_target = 0;
     softmax_status status;
+    if (job->scratch_needed)
+        *job->scratch_needed = 0;
     if (!call->writes)
         return SOFTMAX_OK;
     status = softmax_check_overlap(call);
     if (status != SOFTMAX_OK)
         return status;
+    if (job->scratch_needed && !job->on_cuda)
+        return SOFTMAX_OK;
     softmax_join_dimensions(call);
+    if (job->on_cuda)
+        return run_on_cuda(call);
     job->bad_row = &bad_row;
     job->bad_target = &bad_target;
     status = softmax_run_cpu(job);

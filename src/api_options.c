@@ -179,6 +179,12 @@ softmax_status softmax_call_begin(api_call *call, operation op, const softmax_op
     job->scale = 1.0;
     job->empty_zero = call->options.empty_rows == SOFTMAX_EMPTY_ZERO;
     job->threads = call->options.threads;
+    job->stream = call->options.stream;
+    job->device_status = call->options.device_status;
+    job->scratch = call->options.scratch;
+    job->scratch_bytes = call->options.scratch_bytes;
+    job->scratch_needed = call->options.scratch_needed;
+    job->cuda_kernel = call->options.cuda_kernel;
     job->kernels = softmax_kernels_find(call->options.isa);
     if (!job->kernels) {
         char words[256];

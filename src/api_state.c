@@ -114,6 +114,9 @@ static softmax_status states_array(api_call *call, const softmax_state *states, 
     call_array *array = &call->array[call->arrays];
     softmax_type type;
     int64_t bad = 0;
+    if (job->on_cuda)
+        return softmax_refuse(call, SOFTMAX_ERROR_DEVICE,
+                              "tile is on cuda:%d; states have no CUDA kernels yet: the CPU is allowed", job->device);
     if (job->rows == 0) {
         job->kind = softmax_arithmetic_of((softmax_type)job->x.type);
         return SOFTMAX_OK;

@@ -8,6 +8,10 @@
 #include "numerics/readout.h"
 #include "numerics/state.h"
 
+#ifdef __cplusplus /* for CUDA */
+extern "C" {
+#endif
+
 /* What an array holds: the first four are softmax_type's values. */
 typedef enum element {
     ELEMENT_NONE = 0,
@@ -86,6 +90,16 @@ typedef struct softmax_job {
     /* SOFTMAX_ERROR_TARGET: filled by softmax_run_cpu */
     int64_t *bad_row;
     int64_t *bad_target;
+
+    /* CUDA: every pointer above is the device's */
+    int on_cuda;
+    int device;
+    void *stream;
+    int64_t *device_status;
+    void *scratch;
+    size_t scratch_bytes;
+    size_t *scratch_needed; /* not NULL: only tell */
+    const char *cuda_kernel;
 } softmax_job;
 
 /* What a row, or a part of one, adds up to. */
@@ -130,4 +144,10 @@ const softmax_kernels *softmax_kernels_find(const char *name);
 /* Runs a checked job on the CPU, over threads: src/cpu/run.c. Returns SOFTMAX_OK, or SOFTMAX_ERROR_TARGET before anything is written. */
 softmax_status softmax_run_cpu(const softmax_job *job);
 
+/* Puts a checked job on its stream: src/cuda/run.c, or src/cuda_absent.c. On an error words say why. */
+softmax_status softmax_run_cuda(const softmax_job *job, char *words, size_t bytes);
+
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -4,6 +4,7 @@
 #include "oracle/tensor.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,6 +50,31 @@ static void expect(softmax_status got, softmax_status status, const char *words,
 
 #define REFUSED(code, words)                                                                                           \
     expect(softmax_softmax(&x.dl, &y.dl, axis, &options), SOFTMAX_ERROR_##code, "softmax: " words, __LINE__)
+
+/* A CUDA tensor where there is no such device, whether the library knows CUDA or not; and devices that do not go together. */
+static void devices(void)
+{
+    char words[300], expected[400];
+    int absent = softmax_cuda_device_count() < 0 ? 0 : softmax_cuda_device_count();
+    softmax_cuda_device_words(absent, words, sizeof words);
+    CHECK(softmax_cuda_device_words(absent, words, sizeof words) == SOFTMAX_ERROR_DEVICE, "device %d: %s", absent,
+          words);
+    snprintf(expected, sizeof expected, "softmax: x is on cuda:%d; %s", absent, words);
+    x.dl.device.device_type = kDLCUDA;
+    x.dl.device.device_id = absent;
+    expect(softmax_softmax(&x.dl, &y.dl, axis, &options), SOFTMAX_ERROR_DEVICE, expected, __LINE__);
+    y.dl.device.device_type = kDLCUDA;
+    y.dl.device.device_id = 1;
+    REFUSED(DEVICE, "y is on cuda:1; x is on the CPU, and one device is allowed");
+    if (absent > 0) {
+        x.dl.device.device_type = kDLCUDA;
+        REFUSED(DEVICE, "y is on the CPU; x is on cuda:0, and one device is allowed");
+    }
+    size_t scratch = 1;
+    options.scratch_needed = &scratch;
+    expect(softmax_softmax(&x.dl, &y.dl, axis, &options), SOFTMAX_OK, "", __LINE__);
+    CHECK(scratch == 0, "the CPU asks for %zu bytes of scratch", scratch);
+}
 
 static void tensors(void)
 {
@@ -101,13 +127,9 @@ static void tensors(void)
     axis = 0;
     x.dl.ndim = y.dl.ndim = 0;
     REFUSED(AXIS, "axis is 0; x has 0 dimensions, so none is allowed");
-    x.dl.device.device_type = kDLCUDA;
-    REFUSED(DEVICE, "x is on cuda:0; this library was built without CUDA: the CPU is allowed");
     x.dl.device.device_type = kDLMetal;
-    REFUSED(DEVICE, "x is on a device of DLPack's type 8; the CPU (1) and pinned host memory (3) are allowed");
-    y.dl.device.device_type = kDLCUDA;
-    y.dl.device.device_id = 1;
-    REFUSED(DEVICE, "y is on cuda:1; x is on the CPU, and one device is allowed");
+    REFUSED(DEVICE, "x is on a device of DLPack's type 8; the CPU (1), a CUDA device (2) and pinned host memory (3) "
+                    "are allowed");
 }
 
 static void scalar_options(void)
@@ -289,6 +311,7 @@ int main(void)
 {
     begin();
     tensors();
+    devices();
     scalar_options();
     array_options();
     cross_entropy();
