@@ -7,7 +7,7 @@ CHECK = bash tests/project/check.sh $(BUILD)
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
 .PHONY: all setup demo check check-native check-address check-thread check-aarch64 check-fuzz check-exhaustive
-.PHONY: install clean help
+.PHONY: bench install clean help
 
 all: ## build/softmax and the libraries (the default)
 	@command -v cmake >/dev/null || { echo "cmake is missing: 'make setup' installs what is needed"; exit 1; }
@@ -30,6 +30,13 @@ check-native check-address check-thread check-aarch64 check-fuzz: check-%: setup
 
 check-exhaustive: setup ## the tests that take very long, such as exp over all floats
 	@$(CHECK) exhaustive
+
+bench: ## the CPU library beside its rivals and the ceilings; ARGS="--op softmax --shape 8x4096 --rivals numpy" asks one question
+	@mkdir -p $(BUILD)
+	@sh bench/cpu/setup.sh packages-bench.apt requirements-bench.txt $(BUILD)/venv-bench
+	@cmake -S . -B $(BUILD) >$(BUILD)/configure.log || { cat $(BUILD)/configure.log; exit 1; }
+	@cmake --build $(BUILD) -j $(JOBS) --target softmax_bench softmax_bench_rivals >$(BUILD)/bench.log || { tail -20 $(BUILD)/bench.log; exit 1; }
+	@$(BUILD)/venv-bench/bin/python bench/cpu/bench.py --folder $(BUILD)/bench $(ARGS)
 
 install: all ## to PREFIX (/usr/local); DESTDIR is obeyed
 	@cmake --install $(BUILD) --prefix $(PREFIX)

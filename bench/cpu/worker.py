@@ -1,0 +1,171 @@
+"""worker.py: one process, pinned, that times rows with a given number of threads. Reads rows as JSON from standard input, writes a
+line of JSON per row (and per event) to the file descriptor that is its first argument.
+
+All contestants of a row take turns, round after round, so that what the machine does meanwhile hits all alike."""
+import json
+import os
+import sys
+import time
+
+PROCESSORS = sorted(os.sched_getaffinity(0))
+
+
+def tasks():
+    return {int(name) for name in os.listdir("/proc/self/task")} - {os.getpid()}
+
+
+def pin(new, threads):
+    """Pins threads that a library has made: to the processors that the main thread leaves, where they are that many."""
+    groups = {}
+    for task in sorted(new):
+        try:
+            with open(f"/proc/self/task/{task}/comm", encoding="utf-8") as file:
+                groups.setdefault(file.read().strip(), []).append(task)
+        except OSError:
+            continue
+    for group in groups.values():
+        first = 1 if len(group) == threads - 1 else 0
+        for i, task in enumerate(group):
+            try:
+                os.sched_setaffinity(task, {PROCESSORS[(first + i) % threads]})
+            except OSError:
+                continue
+
+
+def settle(limit=0.2):
+    """Waits until no other thread of this process runs: pools spin for a while after a call."""
+    end = time.monotonic() + limit
+    while time.monotonic() < end:
+        for task in tasks():
+            try:
+                with open(f"/proc/self/task/{task}/stat", encoding="utf-8") as file:
+                    if file.read().rsplit(")", 1)[1].split()[0] == "R":
+                        break
+            except OSError:
+                continue
+        else:
+            return
+        time.sleep(0.001)
+
+
+def quartiles(values):
+    ordered = sorted(values)
+    last = len(ordered) - 1
+
+    def at(share):
+        low = int(share * last)
+        return ordered[low] + (share * last - low) * (ordered[min(low + 1, last)] - ordered[low])
+    return at(0.25), at(0.5), at(0.75)
+
+
+class Timing:
+    """One contestant's run, its number of calls per turn, and what its turns took."""
+
+    SECONDS = {"cache": 0.003, "stream": 0.012, "cold": 0}
+
+    def __init__(self, contestant, run, row):
+        self.contestant, self.run, self.row, self.taken, self.error = contestant, run, row, [], None
+        self.calls = getattr(run, "nodes", 1)
+        if row.mode != "cold":
+            once = min(run.time(0, self.calls) for _ in range(2)) / self.calls
+            wanted = -(-self.SECONDS[row.mode] // max(once, 1e-9))
+            self.calls = int(max(self.calls, min(wanted, 100000)))
+
+    def turn(self, first, threads):
+        if threads > 1:
+            settle()
+            self.run.time(first, 1)  # wakes its threads
+            first += 1
+        self.taken.append(self.run.time(first, self.calls) / self.calls)
+        return first + self.calls
+
+    def summary(self, elements):
+        low, median, high = quartiles(self.taken)
+        return {"contestant": self.contestant.name, "rival": self.contestant.rival, "owner": self.contestant.owner, "seconds": median,
+                "low": low, "high": high, "best": min(self.taken), "turns": len(self.taken), "calls": self.calls,
+                "gelem": elements / median / 1e9, "ulp": self.error}
+
+
+class Worker:
+    def __init__(self, settings, send):
+        from contestant import CParts
+        from work import Arena
+        self.send, self.threads, self.rounds = send, settings["threads"], settings["rounds"]
+        self.arena = Arena()
+        self.parts = CParts(settings["folder"])
+        self.contestants = self.parts.ceilings() + self.parts.libsoftmax(settings["isas"])
+        if self.threads > 1:  # JAX counts the processors that it may use when it starts
+            os.sched_setaffinity(0, PROCESSORS[:self.threads])
+        self.load(settings["rivals"])
+
+    def load(self, wanted):
+        import rivals
+        for name, version, made in rivals.load(wanted, self.parts):
+            if isinstance(made, Exception):
+                self.send({"missing": name, "why": f"{type(made).__name__}: {made}".splitlines()[0][:160]})
+            else:
+                self.contestants += made
+                self.send({"version": name, "is": version})
+
+    def prepare(self, row, pieces, judge):
+        from contestant import Unsupported
+        timings = []
+        for contestant in self.contestants:
+            if row.rivals and contestant.rival not in ("ceiling", "libsoftmax") + row.rivals or not contestant.only(row):
+                continue
+            before = tasks()
+            if self.threads > 1:
+                os.sched_setaffinity(0, PROCESSORS[:self.threads])
+            try:
+                pieces[0].y.reshape(-1).view("uint8")[:] = 0xff
+                run = contestant.prepare(row, pieces)
+                result = run.result(pieces)
+                error = None if contestant.rival == "ceiling" else judge.error(result)
+                pin(tasks() - before, self.threads)
+                os.sched_setaffinity(0, PROCESSORS[:1])
+                timings.append(Timing(contestant, run, row))
+                timings[-1].error = error
+            except Unsupported:
+                continue
+            except Exception as failure:  # a rival's failure is a line of the report, not the end of the run
+                self.send({"failed": contestant.name, "row": row.title, "why": f"{type(failure).__name__}: {failure}".splitlines()[0][:200]})
+        return timings
+
+    def row(self, number, row):
+        from exact import Judge
+        start = time.monotonic()
+        pieces = self.arena.pieces(row)
+        judge = Judge(row, pieces[0])
+        timings = self.prepare(row, pieces, judge)
+        evicted = bytearray(1 << 27) if row.mode == "cold" else None
+        place = 1
+        for round_number in range(self.rounds * (3 if row.mode == "cold" else 1)):
+            for i in range(len(timings)):
+                timing = timings[(i + round_number) % len(timings)]
+                if evicted:
+                    evicted[::64] = bytes([round_number % 256]) * (len(evicted) // 64)
+                place = timing.turn(place, self.threads)
+        self.send({"row": number, "took": time.monotonic() - start,
+                   "results": [timing.summary(row.elements) for timing in timings]})
+
+
+def main():
+    output = os.fdopen(int(sys.argv[1]), "w", buffering=1)
+
+    def send(message):
+        output.write(json.dumps(message) + "\n")
+
+    settings = json.loads(sys.stdin.readline())
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    from work import Row
+    worker = Worker(settings, send)
+    send({"ready": True})
+    for line in sys.stdin:
+        number, fields = json.loads(line)
+        for name in ("shape", "rivals", "isas"):
+            fields[name] = tuple(fields[name])
+        worker.row(number, Row(**fields))
+
+
+if __name__ == "__main__":
+    main()
