@@ -1,0 +1,233 @@
+/* Arguments by name, and arrays of a call. */
+#include "call.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#define ARGUMENT_STRING(name) #name
+static const char *const upper_names[] = {ARGUMENT_NAMES(ARGUMENT_STRING)};
+static PyObject *names[ARGUMENT_COUNT]; /* interned: a keyword of a call is nearly always the same object */
+
+bool call_names_begin(void)
+{
+    for (int i = 0; i < ARGUMENT_COUNT; i++) {
+        char lower[32];
+        size_t n = strlen(upper_names[i]);
+        for (size_t k = 0; k <= n; k++)
+            lower[k] = (char)tolower((unsigned char)upper_names[i][k]);
+        if (!names[i] && !(names[i] = PyUnicode_InternFromString(lower)))
+            return false;
+    }
+    return true;
+}
+
+const char *call_argument_name(argument which)
+{
+    return PyUnicode_AsUTF8(names[which]);
+}
+
+/* ---- Reading ----------------------------------------------------------------------------------------------------- */
+
+static uint64_t order_bits(const signature *s)
+{
+    uint64_t bits = 0;
+    for (int i = 0; i < s->positional; i++)
+        bits |= (uint64_t)1 << s->order[i];
+    return bits;
+}
+
+static int find_name(uint64_t takes, PyObject *name)
+{
+    for (int i = 0; i < ARGUMENT_COUNT; i++)
+        if (names[i] == name && takes >> i & 1)
+            return i;
+    for (int i = 0; i < ARGUMENT_COUNT; i++)
+        if (takes >> i & 1 && PyUnicode_Compare(names[i], name) == 0)
+            return i;
+    return -1;
+}
+
+static bool read_named(call *c, PyObject *const *values, PyObject *given_names)
+{
+    const signature *s = c->signature;
+    uint64_t takes = s->takes | order_bits(s);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given_names); i++) {
+        PyObject *name = PyTuple_GET_ITEM(given_names, i);
+        int which = find_name(takes, name);
+        if (which < 0) {
+            PyErr_Format(PyExc_TypeError, "%s() has no argument %R", s->name, name);
+            return false;
+        }
+        if (c->given[which]) {
+            PyErr_Format(PyExc_TypeError, "%s() was given %U twice", s->name, name);
+            return false;
+        }
+        c->given[which] = values[i];
+    }
+    return true;
+}
+
+bool call_begin(call *c, const signature *s, PyObject *const *arguments, Py_ssize_t count, PyObject *given_names)
+{
+    static const softmax_options defaults = SOFTMAX_OPTIONS_INIT;
+    c->signature = s;
+    c->arrays = 0;
+    c->stream = NULL;
+    c->named = given_names != NULL;
+    c->options = defaults;
+    memset(c->given, 0, sizeof c->given);
+    if (count > s->positional) {
+        PyErr_Format(PyExc_TypeError, "%s() takes %d arguments without a name; %zd were given", s->name, s->positional,
+                     count);
+        return false;
+    }
+    for (Py_ssize_t i = 0; i < count; i++)
+        c->given[s->order[i]] = arguments[i];
+    if (given_names && !read_named(c, arguments + count, given_names))
+        return false;
+    for (int i = 0; i < s->required; i++) {
+        if (!c->given[s->order[i]]) {
+            PyErr_Format(PyExc_TypeError, "%s() needs the argument %s", s->name, call_argument_name(s->order[i]));
+            return false;
+        }
+    }
+    if (given_names) {
+        for (int i = 0; i < ARGUMENT_COUNT; i++)
+            if (c->given[i] == Py_None && i != ARGUMENT_AXIS)
+                c->given[i] = NULL;
+    }
+    c->options.message = c->message;
+    c->options.message_bytes = sizeof c->message;
+    return !c->given[ARGUMENT_STREAM] || call_stream(c);
+}
+
+void call_end(call *c)
+{
+    for (int i = 0; i < c->arrays; i++)
+        release_array(&c->array[i]);
+    c->arrays = 0;
+}
+
+/* ---- The axis ---------------------------------------------------------------------------------------------------- */
+
+static axis_kind axis_number(call *c, PyObject *number, int *axis)
+{
+    long value = PyLong_Check(number) ? PyLong_AsLong(number) : -1;
+    if (!PyLong_Check(number)) {
+        PyObject *index = PyNumber_Index(number);
+        if (!index) {
+            PyErr_Format(PyExc_TypeError, "axis is %R; an int, a tuple of ints or None is allowed", number);
+            call_refuse(c);
+            return AXIS_REFUSED;
+        }
+        value = PyLong_AsLong(index);
+        Py_DECREF(index);
+    }
+    if (PyErr_Occurred() || value != (int)value) {
+        PyErr_Clear();
+        value = value < 0 ? INT_MIN : INT_MAX; /* the library names it */
+    }
+    *axis = (int)value;
+    return AXIS_ONE;
+}
+
+axis_kind call_axis(call *c, int *axis)
+{
+    PyObject *given = c->given[ARGUMENT_AXIS];
+    *axis = -1;
+    if (!given)
+        return AXIS_ONE;
+    if (given == Py_None)
+        return AXIS_SEVERAL;
+    if (!PyTuple_Check(given) && !PyList_Check(given))
+        return axis_number(c, given, axis);
+    if (PyTuple_Check(given) && PyTuple_GET_SIZE(given) == 1)
+        return axis_number(c, PyTuple_GET_ITEM(given, 0), axis);
+    return AXIS_SEVERAL;
+}
+
+PyObject *call_several_axes(const call *c)
+{
+    PyObject *module = PyImport_ImportModule("libsoftmax._axes"), *words = PyDict_New(), *result = NULL;
+    bool filled = module && words;
+    for (int i = 0; i < ARGUMENT_COUNT && filled; i++)
+        if (c->given[i] && PyDict_SetItem(words, names[i], c->given[i]) != 0)
+            filled = false;
+    if (filled)
+        result = PyObject_CallMethod(module, "along_several", "sO", c->signature->name, words);
+    Py_XDECREF(words);
+    Py_XDECREF(module);
+    return result;
+}
+
+/* ---- Arrays ------------------------------------------------------------------------------------------------------ */
+
+int64_t elements_of(const DLTensor *tensor)
+{
+    int64_t elements = 1;
+    for (int d = 0; d < tensor->ndim && d < SOFTMAX_MAX_DIMENSIONS; d++)
+        if (__builtin_mul_overflow(elements, tensor->shape[d], &elements))
+            return INT64_MAX;
+    return elements;
+}
+
+held_array *call_array(call *c, argument which, array_use use)
+{
+    held_array *a = &c->array[c->arrays];
+    if (!c->given[which])
+        return NULL;
+    c->arrays++;
+    return hold_array(a, call_argument_name(which), c->given[which], use, &c->stream) ? a : call_refuse(c);
+}
+
+held_array *call_result(call *c, const held_array *like, DLDataType type, int ndim, const int64_t *shape)
+{
+    held_array *a = &c->array[c->arrays++];
+    return hold_result(a, like, type, ndim, shape) ? a : call_refuse(c);
+}
+
+held_array *call_output(call *c, argument which, const held_array *like, DLDataType type, int ndim,
+                        const int64_t *shape)
+{
+    return c->given[which] ? call_array(c, which, ARRAY_OUTPUT) : call_result(c, like, type, ndim, shape);
+}
+
+PyObject *call_returned(call *c, argument which, held_array *output, const held_array *like)
+{
+    if (c->given[which])
+        return Py_NewRef(c->given[which]);
+    return result_object(output, like);
+}
+
+bool call_dtype(call *c, DLDataType otherwise, DLDataType *type)
+{
+    *type = otherwise;
+    if (!c->given[ARGUMENT_DTYPE] || dtype_argument("dtype", c->given[ARGUMENT_DTYPE], type))
+        return true;
+    call_refuse(c);
+    return false;
+}
+
+/* ---- Errors ------------------------------------------------------------------------------------------------------ */
+
+void *call_refuse(call *c)
+{
+    PyObject *kind, *value, *trace;
+    if (!PyErr_ExceptionMatches(PyExc_ValueError) && !PyErr_ExceptionMatches(PyExc_TypeError))
+        return NULL;
+    PyErr_Fetch(&kind, &value, &trace);
+    PyErr_Format(kind, "%s: %S", c->signature->name, value ? value : Py_None);
+    Py_XDECREF(kind);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+    return NULL;
+}
+
+bool call_succeeded(call *c, softmax_status status)
+{
+    if (status == SOFTMAX_OK)
+        return true;
+    PyErr_SetString(status == SOFTMAX_ERROR_TYPE ? PyExc_TypeError : PyExc_ValueError,
+                    *c->message ? c->message : softmax_status_string(status));
+    return false;
+}

@@ -1,0 +1,79 @@
+/* A call of a Python function on its way into the library: arguments by name, arrays held, options, errors in words. */
+#ifndef SOFTMAX_PYTHON_CALL_H
+#define SOFTMAX_PYTHON_CALL_H
+
+#include "arrays.h"
+
+/* Every name that an argument may have. */
+#define ARGUMENT_NAMES(each)                                                                                           \
+    each(X), each(Y), each(DY), each(LOGITS), each(TARGETS), each(TILE), each(OTHER), each(AXIS), each(OUT),           \
+    each(DTYPE), each(KEEPDIMS), each(B), each(RETURN_SIGN), each(SOFTCAP), each(SCALE), each(BIAS), each(MASK),       \
+    each(VALID_LENGTHS), each(CAUSAL), each(CAUSAL_OFFSET), each(EMPTY_ROWS), each(FIRST_COLUMN),                      \
+    each(IGNORE_INDEX), each(LABEL_SMOOTHING), each(Z_LOSS), each(CLASS_WEIGHTS), each(GRAD_OUTPUT),                   \
+    each(GRADIENT), each(TARGETS_GRADIENT), each(ROW_LOGSUMEXP), each(REDUCTION), each(THREADS), each(ISA),            \
+    each(STREAM), each(DEVICE_STATUS)
+#define ARGUMENT_ENUM(name) ARGUMENT_##name
+typedef enum argument { ARGUMENT_NAMES(ARGUMENT_ENUM), ARGUMENT_COUNT } argument;
+
+#define TAKES(name) ((uint64_t)1 << ARGUMENT_##name)
+#define TAKES_EXECUTION (TAKES(THREADS) | TAKES(ISA) | TAKES(STREAM))
+#define TAKES_SCORES                                                                                                   \
+    (TAKES(SOFTCAP) | TAKES(SCALE) | TAKES(BIAS) | TAKES(MASK) | TAKES(VALID_LENGTHS) | TAKES(CAUSAL) |                \
+     TAKES(CAUSAL_OFFSET) | TAKES(EMPTY_ROWS) | TAKES_EXECUTION)
+
+typedef struct signature {
+    const char *name;
+    int required, positional; /* the first of `order` must be given; may be given without a name */
+    argument order[4];
+    uint64_t takes; /* by name, beside `order` */
+} signature;
+
+#define ARRAYS_MOST 12
+
+typedef struct call {
+    const signature *signature;
+    PyObject *given[ARGUMENT_COUNT]; /* borrowed; NULL where absent or None */
+    bool named; /* some argument came by its name: there may be options */
+    softmax_options options;
+    void *stream; /* where CUDA work runs: the caller's, else that of the first array's library */
+    int arrays;
+    held_array array[ARRAYS_MOST];
+    char message[400];
+} call;
+
+bool call_names_begin(void);
+const char *call_argument_name(argument which);
+/* Reads the arguments; false with an exception. call_end releases what the call holds, also after a failure. */
+bool call_begin(call *c, const signature *signature, PyObject *const *arguments, Py_ssize_t count, PyObject *names);
+void call_end(call *c);
+
+/* The axis as a number; AXIS_SEVERAL for a tuple or None that is not one axis. */
+typedef enum axis_kind { AXIS_ONE, AXIS_SEVERAL, AXIS_REFUSED } axis_kind;
+axis_kind call_axis(call *c, int *axis);
+PyObject *call_several_axes(const call *c);
+
+/* Held arrays: NULL with an exception. call_array gives NULL without one where the argument is absent. */
+held_array *call_array(call *c, argument which, array_use use);
+held_array *call_result(call *c, const held_array *like, DLDataType type, int ndim, const int64_t *shape);
+/* out=, or a new array. */
+held_array *call_output(call *c, argument which, const held_array *like, DLDataType type, int ndim,
+                        const int64_t *shape);
+/* What the caller gets for it. */
+PyObject *call_returned(call *c, argument which, held_array *output, const held_array *like);
+/* dtype=, else `otherwise`. */
+bool call_dtype(call *c, DLDataType otherwise, DLDataType *type);
+
+/* Numbers and words among the arguments into options. */
+bool call_options(call *c);
+bool call_stream(call *c);
+bool call_flag(call *c, argument which, bool *flag);
+
+/* Adds the function's name to the exception that is set. */
+void *call_refuse(call *c);
+/* True for SOFTMAX_OK; else ValueError or TypeError with the library's words. */
+bool call_succeeded(call *c, softmax_status status);
+/* Work of so many elements is done without the interpreter's lock. */
+#define UNLOCKED_FROM_ELEMENTS 1024
+int64_t elements_of(const DLTensor *tensor);
+
+#endif
