@@ -6,7 +6,7 @@ CHECK = bash tests/project/check.sh $(BUILD)
 
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
-.PHONY: all setup demo check check-native check-address check-thread check-aarch64 check-fuzz check-exhaustive
+.PHONY: all setup demo check check-native check-address check-thread check-aarch64 check-fuzz check-python check-exhaustive
 .PHONY: bench install clean help
 
 all: ## build/softmax and the libraries (the default)
@@ -22,10 +22,10 @@ setup: ## installs the packages of packages.apt (root or sudo) and a Python envi
 demo: setup all ## softmax on real scores, with proof beside it
 	@bash examples/demo.sh
 
-check: setup ## every test (native, sanitizers, 64-bit Arm under qemu, an outside project, fuzzers)
-	@$(CHECK) native address thread aarch64 fuzz
+check: setup ## every test (native, sanitizers, 64-bit Arm under qemu, an outside project, fuzzers, Python)
+	@$(CHECK) native address thread aarch64 fuzz python
 
-check-native check-address check-thread check-aarch64 check-fuzz: check-%: setup ## one part of check
+check-native check-address check-thread check-aarch64 check-fuzz check-python: check-%: setup ## one part of check
 	@$(CHECK) $*
 
 check-exhaustive: setup ## the tests that take very long, such as exp over all floats

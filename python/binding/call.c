@@ -223,11 +223,24 @@ void *call_refuse(call *c)
     return NULL;
 }
 
+/* The library names its own function and output; a caller here knows them by other names. */
+static void set_words(call *c, PyObject *exception)
+{
+    const signature *s = c->signature;
+    const char *words = strstr(c->message, ": "), *output = NULL;
+    size_t n = s->output ? strlen(s->output) : 0;
+    words = words ? words + 2 : c->message;
+    if (n && strncmp(words, s->output, n) == 0 && words[n] == ' ')
+        output = c->given[ARGUMENT_OUT] ? "out" : c->given[ARGUMENT_DTYPE] ? "dtype" : NULL;
+    PyErr_Format(exception, "%s: %s%s", s->name, output ? output : "", output ? words + n : words);
+}
+
 bool call_succeeded(call *c, softmax_status status)
 {
     if (status == SOFTMAX_OK)
         return true;
-    PyErr_SetString(status == SOFTMAX_ERROR_TYPE ? PyExc_TypeError : PyExc_ValueError,
-                    *c->message ? c->message : softmax_status_string(status));
+    if (!*c->message)
+        snprintf(c->message, sizeof c->message, "%s", softmax_status_string(status));
+    set_words(c, status == SOFTMAX_ERROR_TYPE ? PyExc_TypeError : PyExc_ValueError);
     return false;
 }

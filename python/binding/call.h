@@ -23,6 +23,7 @@ typedef enum argument { ARGUMENT_NAMES(ARGUMENT_ENUM), ARGUMENT_COUNT } argument
 
 typedef struct signature {
     const char *name;
+    const char *output; /* what the library calls out */
     int required, positional; /* the first of `order` must be given; may be given without a name */
     argument order[4];
     uint64_t takes; /* by name, beside `order` */

@@ -3,6 +3,7 @@
 
 static const signature cross_entropy_signature = {
     "cross_entropy",
+    "loss",
     2,
     3,
     {ARGUMENT_LOGITS, ARGUMENT_TARGETS, ARGUMENT_AXIS},

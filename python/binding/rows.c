@@ -6,22 +6,25 @@ typedef softmax_status backward_function(const DLTensor *y, const DLTensor *dy, 
                                          const softmax_options *options);
 
 static const signature softmax_signature = {
-    "softmax", 1, 2, {ARGUMENT_X, ARGUMENT_AXIS}, TAKES_SCORES | TAKES(OUT) | TAKES(DTYPE)};
+    "softmax", "y", 1, 2, {ARGUMENT_X, ARGUMENT_AXIS}, TAKES_SCORES | TAKES(OUT) | TAKES(DTYPE)};
 static const signature log_softmax_signature = {
-    "log_softmax", 1, 2, {ARGUMENT_X, ARGUMENT_AXIS}, TAKES_SCORES | TAKES(OUT) | TAKES(DTYPE)};
+    "log_softmax", "y", 1, 2, {ARGUMENT_X, ARGUMENT_AXIS}, TAKES_SCORES | TAKES(OUT) | TAKES(DTYPE)};
 static const signature logsumexp_signature = {"logsumexp",
+                                              "l",
                                               1,
                                               2,
                                               {ARGUMENT_X, ARGUMENT_AXIS},
                                               TAKES_SCORES | TAKES(OUT) | TAKES(DTYPE) | TAKES(KEEPDIMS) | TAKES(B) |
                                                   TAKES(RETURN_SIGN)};
 static const signature softmax_backward_signature = {"softmax_backward",
+                                                     "dx",
                                                      2,
                                                      3,
                                                      {ARGUMENT_Y, ARGUMENT_DY, ARGUMENT_AXIS},
                                                      TAKES_EXECUTION | TAKES(OUT) | TAKES(DTYPE) | TAKES(EMPTY_ROWS)};
 static const signature log_softmax_backward_signature = {
     "log_softmax_backward",
+    "dx",
     2,
     3,
     {ARGUMENT_Y, ARGUMENT_DY, ARGUMENT_AXIS},

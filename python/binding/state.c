@@ -16,13 +16,13 @@ typedef struct state_object {
 static PyTypeObject state_type;
 
 static const signature update_signature = {
-    "update", 1, 2, {ARGUMENT_TILE, ARGUMENT_AXIS}, (TAKES_SCORES & ~TAKES(EMPTY_ROWS)) | TAKES(FIRST_COLUMN)};
+    "update", NULL, 1, 2, {ARGUMENT_TILE, ARGUMENT_AXIS}, (TAKES_SCORES & ~TAKES(EMPTY_ROWS)) | TAKES(FIRST_COLUMN)};
 static const signature normalise_signature = {
-    "normalise", 1, 2, {ARGUMENT_TILE, ARGUMENT_AXIS}, TAKES_SCORES | TAKES(FIRST_COLUMN) | TAKES(OUT)};
+    "normalise", "y", 1, 2, {ARGUMENT_TILE, ARGUMENT_AXIS}, TAKES_SCORES | TAKES(FIRST_COLUMN) | TAKES(OUT)};
 static const signature log_normalise_signature = {
-    "log_normalise", 1, 2, {ARGUMENT_TILE, ARGUMENT_AXIS}, TAKES_SCORES | TAKES(FIRST_COLUMN) | TAKES(OUT)};
-static const signature merge_signature = {"merge", 1, 1, {ARGUMENT_OTHER}, 0};
-static const signature state_logsumexp_signature = {"logsumexp", 0, 0, {ARGUMENT_COUNT}, TAKES(OUT)};
+    "log_normalise", "y", 1, 2, {ARGUMENT_TILE, ARGUMENT_AXIS}, TAKES_SCORES | TAKES(FIRST_COLUMN) | TAKES(OUT)};
+static const signature merge_signature = {"merge", NULL, 1, 1, {ARGUMENT_OTHER}, 0};
+static const signature state_logsumexp_signature = {"logsumexp", "l", 0, 0, {ARGUMENT_COUNT}, TAKES(OUT)};
 
 /* ---- Making ------------------------------------------------------------------------------------------------------ */
 

@@ -5,6 +5,7 @@
 #   thread      the C tests under ThreadSanitizer (clang, libomp with Archer)
 #   aarch64     cross built for 64-bit Arm, the C tests run under user-mode qemu
 #   fuzz        every fuzzer for a minute, in the address build
+#   python      the wheel as pip builds it (without CUDA), in an environment of its own, and the package's tests
 #   exhaustive  the tests that take very long: native build
 set -u
 build=$1
@@ -28,9 +29,10 @@ native_options=(${CI:+-DSOFTMAX_WERROR=ON})
 
 count() # stage, junit file: adds its numbers to the totals
 {
-    local head tests=0 failures=0 disabled=0 skips=0
+    local head tests=0 failures=0 errors=0 disabled=0 skips=0
     head=$(tr '\n' ' ' <"$2" | grep -o '<testsuite [^>]*>')
-    eval "$(grep -oE '\b(tests|failures|disabled|skipped)="[0-9]+"' <<<"$head" | sed 's/^skipped=/skips=/')"
+    eval "$(grep -oE '\b(tests|failures|errors|disabled|skipped)="[0-9]+"' <<<"$head" | sed 's/^skipped=/skips=/')"
+    failures=$((failures + errors))
     passed=$((passed + tests - failures - disabled - skips))
     failed=$((failed + failures))
     skipped=$((skipped + skips + disabled))
@@ -74,6 +76,32 @@ stage() # name, folder, ctest options, cmake options...: configure, build, test
     [ -n "$isas" ] && report+=("            $isas")
 }
 
+python() # the wheel, then pytest
+{
+    local venv=$build/venv-python wheels=$build/python/wheels log=$build/check-python.log
+    SECONDS=0
+    printf '\n==== python ====\n'
+    rm -rf "$wheels" "$build/python/junit.xml"
+    mkdir -p "$wheels"
+    if ! { sh "$source/cmake/setup.sh" "$source/packages.apt" "$source/requirements-python.txt" "$venv" &&
+        "$venv/bin/python" -m pip wheel --disable-pip-version-check --no-deps -C cmake.define.SOFTMAX_CUDA=OFF \
+            ${CI:+-C cmake.define.SOFTMAX_WERROR=ON} -w "$wheels" "$source" &&
+        "$venv/bin/python" -m pip install --disable-pip-version-check --no-deps --force-reinstall "$wheels"/*.whl; } \
+        >"$log" 2>&1; then
+        tail -30 "$log"
+        broken python "did not build; the whole log is $log"
+        return
+    fi
+    echo "built and installed in $SECONDS s"
+    SOFTMAX_WHEEL=$(echo "$wheels"/*.whl) SOFTMAX_SOURCE=$source SOFTMAX_BUILD=$build \
+        "$venv/bin/python" -m pytest -q -p no:cacheprovider --junitxml "$build/python/junit.xml" "$source/python/tests"
+    if ! grep -q '<testcase' "$build/python/junit.xml" 2>/dev/null; then
+        broken python "ran no test"
+        return
+    fi
+    count python "$build/python/junit.xml"
+}
+
 for name in "$@"; do
     case $name in
     native) stage native "$build" "-LE exhaustive" "${native_options[@]}" ;;
@@ -82,10 +110,11 @@ for name in "$@"; do
         -DSOFTMAX_FUZZ=ON ;;
     fuzz) stage fuzz "$build/address" "-L fuzz" "${clang[@]}" -DSOFTMAX_SANITIZE=address,undefined -DSOFTMAX_FUZZ=ON ;;
     thread) stage thread "$build/thread" "-LE exhaustive" "${clang[@]}" -DSOFTMAX_SANITIZE=thread ;;
+    python) python ;;
     aarch64) stage aarch64 "$build/aarch64" "-LE exhaustive" -DSOFTMAX_WERROR=ON \
         "-DCMAKE_TOOLCHAIN_FILE=$source/cmake/aarch64-linux-gnu.cmake" ;;
     *)
-        echo "check.sh: unknown stage '$name'; known: native address thread aarch64 fuzz exhaustive" >&2
+        echo "check.sh: unknown stage '$name'; known: native address thread aarch64 fuzz python exhaustive" >&2
         exit 2
         ;;
     esac
