@@ -84,8 +84,8 @@ python() # the wheel, then pytest
     rm -rf "$wheels" "$build/python/junit.xml"
     mkdir -p "$wheels"
     if ! { sh "$source/cmake/setup.sh" "$source/packages.apt" "$source/requirements-python.txt" "$venv" &&
-        "$venv/bin/python" -m pip wheel --disable-pip-version-check --no-deps -C cmake.define.SOFTMAX_CUDA=OFF \
-            ${CI:+-C cmake.define.SOFTMAX_WERROR=ON} -w "$wheels" "$source" &&
+        SKBUILD_CMAKE_DEFINE="SOFTMAX_CUDA=OFF${CI:+;SOFTMAX_WERROR=ON}" \
+            "$venv/bin/python" -m pip wheel --disable-pip-version-check --no-deps -w "$wheels" "$source" &&
         "$venv/bin/python" -m pip install --disable-pip-version-check --no-deps --force-reinstall "$wheels"/*.whl; } \
         >"$log" 2>&1; then
         tail -30 "$log"

@@ -1,0 +1,147 @@
+"""Every operation and type against exact results, within the bounds that the docstrings promise."""
+import mpmath
+import numpy as np
+import pytest
+from exact import DTYPES, errors, errors_of_sums, log_softmax, log_softmax_backward, logsumexp, reals, scores, softmax, softmax_backward, ulp
+
+import libsoftmax
+
+WIDTHS = (1, 2, 7, 33, 257)
+KINDS = ("normal", "wide", "offset", "tail")
+
+
+def bound(dtype, wide):
+    return 0.51 if dtype in ("float16", "bfloat16") else wide
+
+
+def rows(rng, dtype):
+    for n in WIDTHS:
+        for kind in KINDS:
+            yield scores(rng, kind, (2, n)).astype(DTYPES[dtype])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_softmax(rng, dtype):
+    for x in rows(rng, dtype):
+        for row, y in zip(x, libsoftmax.softmax(x)):
+            assert errors(y, softmax(row), dtype) <= bound(dtype, 2.5)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_log_softmax(rng, dtype):
+    for x in rows(rng, dtype):
+        for row, y in zip(x, libsoftmax.log_softmax(x)):
+            assert errors(y, log_softmax(row), dtype) <= bound(dtype, 2)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_logsumexp(rng, dtype):
+    for x in rows(rng, dtype):
+        for row, l in zip(x, libsoftmax.logsumexp(x)):
+            exact = logsumexp(reals(row))
+            size = max(abs(max(reals(row))), abs(exact), abs(exact - max(reals(row))))
+            assert errors([l], [exact], dtype, [size]) <= bound(dtype, 1)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("log", [False, True], ids=["softmax", "log_softmax"])
+def test_backward(rng, dtype, log):
+    forward, backward, exact = ((libsoftmax.log_softmax, libsoftmax.log_softmax_backward, log_softmax_backward) if log else
+                                (libsoftmax.softmax, libsoftmax.softmax_backward, softmax_backward))
+    for x in rows(rng, dtype):
+        dy = rng.standard_normal(x.shape).astype(x.dtype)
+        y = forward(x)
+        for a, b, dx in zip(y, dy, backward(y, dy)):
+            true, sizes = exact(a, b)
+            assert errors_of_sums(dx, true, dtype, sizes) <= bound(dtype, 2)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_cross_entropy(rng, dtype):
+    for x in rows(rng, dtype):
+        n = x.shape[1]
+        targets = rng.integers(0, n, 2)
+        losses, gradients = libsoftmax.cross_entropy(x, targets, reduction="none", gradient=True)
+        for row, t, loss, gradient in zip(x, targets, losses, gradients):
+            p = softmax(row)
+            true = [v - (i == t) for i, v in enumerate(p)]
+            assert errors([loss], [-log_softmax(row)[t]], losses.dtype.name) <= 2
+            assert errors(gradient, true, dtype) <= bound(dtype, 3)
+
+
+def test_confident_loss():
+    """Where a probability of 1 and its logarithm give 0."""
+    loss, gradient = libsoftmax.cross_entropy(np.float32([[40, 0, 0]]), [0], gradient=True)
+    exact = -log_softmax([40, 0, 0])[0]
+    assert errors([loss], [exact], "float32") <= 2 and errors([gradient[0, 0]], [-exact], "float32") <= 3
+    assert float(loss) != 0 and float(mpmath.fabs(exact)) < 1e-16 and float(ulp(exact, "float32")) > 0
+
+
+OPTIONS = {"scale": ["scale"], "softcap": ["softcap"], "bias": ["bias"], "mask": ["mask"], "lengths": ["valid_lengths"],
+           "causal": ["causal", "causal_offset"],
+           "all": ["softcap", "scale", "bias", "mask", "valid_lengths", "causal", "causal_offset"]}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_score_options(rng, name):
+    x = (3 * rng.standard_normal((3, 4, 9))).astype(np.float32)
+    bias, mask, lengths = rng.standard_normal((4, 9)).astype(np.float32), rng.random((4, 9)) < 0.7, np.array([9, 3, 5, 1])
+    mask[:, 0] = True
+    every = dict(scale=0.7, softcap=4.0, bias=bias, mask=mask, valid_lengths=lengths, causal=True, causal_offset=1)
+    words = {option: every[option] for option in OPTIONS[name]}
+    y = libsoftmax.softmax(x, **words)
+    for i in range(3):
+        for q in range(4):
+            z = reals(x[i, q])
+            if words.get("softcap"):
+                z = [words["softcap"] * mpmath.tanh(v / words["softcap"]) for v in z]
+                z = [mpmath.mpf(float(np.float32(float(v)))) for v in z]  # rounded once
+            z = [mpmath.mpf(words.get("scale", 1)) * v for v in z]
+            if "bias" in words:
+                z = [v + b for v, b in zip(z, reals(bias[q]))]
+            seen = [j for j in range(9) if ("mask" not in words or mask[q, j]) and ("valid_lengths" not in words or j < lengths[q]) and
+                    (not words.get("causal") or j <= q + words["causal_offset"])]
+            e = {j: mpmath.exp(z[j]) for j in seen}
+            total = mpmath.fsum(e.values())
+            # softcap may round to the other neighbour: then every score is off by up to an ULP of itself.
+            allowed = 2.5 if not words.get("softcap") else 20
+            assert errors([y[i, q, j] for j in seen], [e[j] / total for j in seen], "float32") <= allowed
+            assert all(y[i, q, j] == 0 for j in range(9) if j not in seen)
+
+
+def test_loss_options(rng):
+    x = rng.standard_normal((5, 7)).astype(np.float32)
+    targets = np.array([0, 6, -1, 3, 2])
+    weights = rng.random(7).astype(np.float32)
+    losses, lse = libsoftmax.cross_entropy(x, targets, reduction="none", ignore_index=-1, label_smoothing=0.2, z_loss=0.01,
+                                           class_weights=weights, row_logsumexp=True)
+    z, w = x.astype(np.float64), weights.astype(np.float64)
+    l = np.log(np.exp(z).sum(1))
+    expected = np.array([0 if t == -1 else 0.8 * w[t] * (l[i] - z[i, t]) + 0.2 / 7 * (w * (l[i] - z[i])).sum() + 0.01 * l[i] ** 2
+                         for i, t in enumerate(targets)])
+    np.testing.assert_allclose(losses, expected, rtol=1e-6)
+    np.testing.assert_allclose(lse, l, rtol=1e-6)
+    kept = targets != -1
+    z_terms = np.where(kept, 0.01 * l**2, 0)
+    mean = (expected - z_terms).sum() / w[targets[kept]].sum() + z_terms.sum() / kept.sum()
+    words = dict(ignore_index=-1, label_smoothing=0.2, z_loss=0.01, class_weights=weights)
+    np.testing.assert_allclose(libsoftmax.cross_entropy(x, targets, **words), mean, rtol=1e-6)
+    np.testing.assert_allclose(libsoftmax.cross_entropy(x, targets, reduction="sum", **words), expected.sum(), rtol=1e-6)
+
+
+def test_probability_targets(rng):
+    x = rng.standard_normal((3, 5)).astype(np.float32)
+    p = libsoftmax.softmax(rng.standard_normal((3, 5)).astype(np.float32))
+    losses, gradient, of_targets = libsoftmax.cross_entropy(x, p, reduction="none", gradient=True, targets_gradient=True)
+    l = np.log(np.exp(x.astype(float)).sum(1, keepdims=True))
+    np.testing.assert_allclose(losses, (p * (l - x)).sum(1), rtol=1e-6)
+    np.testing.assert_allclose(gradient, np.exp(x - l) * p.sum(1, keepdims=True) - p, atol=1e-6)
+    np.testing.assert_allclose(of_targets, l - x, rtol=1e-6)
+
+
+@pytest.mark.parametrize("upstream", [2.5, np.float32(2.5), np.array(2.5, np.float32), np.full(3, 2.5, np.float32)])
+def test_grad_output(rng, upstream):
+    x = rng.standard_normal((3, 5)).astype(np.float32)
+    _, one = libsoftmax.cross_entropy(x, [0, 1, 2], reduction="none", gradient=True)
+    _, scaled = libsoftmax.cross_entropy(x, [0, 1, 2], reduction="none", gradient=True, grad_output=upstream)
+    np.testing.assert_allclose(scaled, 2.5 * one, rtol=3e-7)
