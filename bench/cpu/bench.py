@@ -18,7 +18,7 @@ sys.path.insert(0, HERE)
 
 from core_set import core_rows  # noqa: E402
 from report import Report  # noqa: E402
-from rivals import NAMES  # noqa: E402
+from rivals import DEFAULT, NAMES  # noqa: E402
 from work import DTYPES, MODES, OPERATIONS, Row  # noqa: E402
 
 
@@ -68,7 +68,7 @@ def chosen_rows(given):
         rows = [row for row in rows if row.threads in [int(text) for text in given.threads.split(",")]]
     if given.rivals is not None:
         names = () if given.rivals == "none" else tuple(listed(given.rivals, NAMES, "rival"))
-        rows = [dataclasses.replace(row, rivals=names or ("none",)) for row in rows]
+        rows = [dataclasses.replace(row, rivals=names or ("none",), extra=()) for row in rows]
     return rows
 
 
@@ -85,7 +85,7 @@ class Workers:
             numbered = [(i, row) for i, row in enumerate(self.rows) if row.threads == threads]
             for number, message in self.worker(threads, numbered):
                 done += 1
-                self.report.row(self.rows[number], message["results"])
+                self.report.row(self.rows[number], message)
                 print(f"[{done}/{len(self.rows)} {time.monotonic() - self.started:4.0f} s] {self.report.line(self.rows[number])}",
                       flush=True)
 
@@ -94,15 +94,13 @@ class Workers:
         if threads > len(available):
             print(f"bench: {threads} threads: {len(available)} processors are available; left out")
             return
-        wanted = {name for _, row in numbered for name in (row.rivals or NAMES[:])}
-        if not any(row.rivals and "torch.compile" in row.rivals for _, row in numbered):
-            wanted.discard("torch.compile")
+        wanted = {name for _, row in numbered for name in (row.rivals or DEFAULT) + row.extra}
         isas = sorted({isa for _, row in numbered for isa in row.isas})
         settings = {"threads": threads, "rounds": self.given.rounds, "folder": os.path.abspath(self.given.folder), "isas": isas,
                     "rivals": sorted(wanted & set(NAMES))}
         environment = dict(os.environ, OMP_NUM_THREADS=str(threads), OMP_PROC_BIND="true", PYTHONDONTWRITEBYTECODE="1",
                            OMP_PLACES=",".join(f"{{{cpu}}}" for cpu in available[:threads]), OPENBLAS_NUM_THREADS="1",
-                           JAX_PLATFORMS="cpu", TF_CPP_MIN_LOG_LEVEL="3")
+                           JAX_PLATFORMS="cpu", TF_CPP_MIN_LOG_LEVEL="3", CI="true")  # CI: OpenVINO reports no usage then
         environment.pop("OMP_WAIT_POLICY", None)
         source, sink = os.pipe()
         process = subprocess.Popen(

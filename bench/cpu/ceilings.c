@@ -32,6 +32,7 @@ typedef uint64_t line_part;
 #define FENCE() ((void)0)
 #endif
 
+/* Measured on Zen 4: copies gain from 16 lines ahead and the hint of no reuse, reads lose by any prefetch. */
 enum { PAGE = 4096, LINE = 64, AHEAD = 16 * LINE, STEP = sizeof(line_part) };
 
 typedef void piece_function(const char *x, const char *dy, char *y, int64_t bytes);
@@ -70,7 +71,7 @@ static void nt_piece(const char *x, const char *dy, char *y, int64_t bytes)
     memcpy(y, x, (size_t)i);
     for (; i + 4 * STEP <= bytes; i += 4 * STEP) {
         for (int j = 0; j < 4 * STEP; j += LINE)
-            __builtin_prefetch(x + i + AHEAD + j);
+            __builtin_prefetch(x + i + AHEAD + j, 0, 0);
         for (int j = 0; j < 4 * STEP; j += STEP)
             STREAM(y + i + j, LOAD(x + i + j));
     }
@@ -85,8 +86,8 @@ static void three_piece(const char *x, const char *dy, char *y, int64_t bytes)
         y[k] = x[k] ^ dy[k];
     for (; i + 4 * STEP <= bytes; i += 4 * STEP) {
         for (int j = 0; j < 4 * STEP; j += LINE) {
-            __builtin_prefetch(x + i + AHEAD + j);
-            __builtin_prefetch(dy + i + AHEAD + j);
+            __builtin_prefetch(x + i + AHEAD + j, 0, 0);
+            __builtin_prefetch(dy + i + AHEAD + j, 0, 0);
         }
         for (int j = 0; j < 4 * STEP; j += STEP)
             STREAM(y + i + j, XOR(LOAD(x + i + j), LOAD(dy + i + j)));
@@ -101,8 +102,6 @@ static void read_piece(const char *x, const char *dy, char *y, int64_t bytes)
     (void)dy;
     (void)y;
     for (int64_t i = 0; i + 4 * STEP <= bytes; i += 4 * STEP) {
-        for (int j = 0; j < 4 * STEP; j += LINE)
-            __builtin_prefetch(x + i + AHEAD + j);
         for (int j = 0; j < 4 * STEP; j += STEP) {
             const line_part v = LOAD(x + i + j);
             __asm__ volatile("" ::"m"(v), "x"(v)); /* loaded, though nothing uses it */

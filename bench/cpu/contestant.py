@@ -2,14 +2,15 @@
 import ctypes
 import dataclasses
 import os
+import resource
 import time
 import typing
 
 from work import c_works
 
-# Who owns the results' memory. "fresh": the library allocates it in every call, and the system hands out new pages; "reused": the
-# library allocates it, but from memory it has had before.
-CALLER, REUSED, FRESH = "caller", "reused", "fresh"
+# Who owns the results' memory: the caller, or the library, which allocates it in every call. Then the page faults tell whether it was
+# "reused" (the allocator had it) or "fresh" (new pages from the system).
+CALLER, LIBRARY, REUSED, FRESH = "caller", "library", "reused", "fresh"
 
 
 class Unsupported(Exception):
@@ -33,18 +34,55 @@ class CRun:
         return pieces[0].y
 
 
-class PythonRun:
-    """A contestant called from Python. calls[i] works on piece i, `nodes` times in one call; what it gives back, if anything,
-    is the result."""
+def page_faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 
-    def __init__(self, calls, nodes=1, output=None):
-        self.calls, self.nodes, self.output = calls, nodes, output
+
+class Malloc:
+    """glibc's allocator: as a long-running program has it (blocks to 32 MB are kept), or keeping everything it ever had."""
+    M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_MMAP_MAX = -1, -3, -4
+    MOST = 1 << 25  # the threshold that glibc moves up to by itself
+
+    def __init__(self):
+        self.libc = ctypes.CDLL(None)
+
+    def keep(self, everything):
+        if hasattr(self.libc, "mallopt"):
+            self.libc.mallopt(self.M_MMAP_MAX, 0 if everything else 65536)
+            self.libc.mallopt(self.M_MMAP_THRESHOLD, self.MOST)
+            self.libc.mallopt(self.M_TRIM_THRESHOLD, 2**31 - 1 if everything else 2 * self.MOST)
+
+
+class PythonRun:
+    """A contestant called from Python. calls[i] works on piece i, `nodes` times in one call. `output` turns what a call gives into the
+    result; without it the result is in the piece. Results that are given are held for a while, so that out of cache they rotate in the
+    allocator's memory as the caller's do in his."""
+    malloc = Malloc()
+    HELD_BYTES = 1 << 27
+
+    def __init__(self, calls, nodes=1, output=None, keep=False):
+        self.calls, self.nodes, self.output, self.keep = calls, nodes, output, keep
+        self.given = [None]
+
+    def hold(self, result_bytes):
+        """Makes as many results as will be held, again and again until the allocator has all the memory that it needs, if it ever has."""
+        if not self.output:
+            return
+        self.given = [None] * min(len(self.calls), max(2, self.HELD_BYTES // result_bytes))
+        for _ in range(6):
+            before = page_faults()
+            self.time(0, len(self.given))
+            if page_faults() - before < len(self.given):
+                return
 
     def time(self, first, calls):
-        batch = [self.calls[(first + i) % len(self.calls)] for i in range(max(1, calls // self.nodes))]
+        count, given = len(self.calls), self.given
+        batch = [((first + i) % len(given), self.calls[(first + i) % count]) for i in range(max(1, calls // self.nodes))]
+        if self.output:
+            self.malloc.keep(everything=self.keep)
         start = time.perf_counter()
-        for call in batch:
-            call()
+        for i, call in batch:
+            given[i] = call()
         return (time.perf_counter() - start) / (len(batch) * self.nodes) * calls
 
     def result(self, pieces):

@@ -9,6 +9,7 @@ from core_set import bars
 
 CEILINGS = {"cache": ("memcpy", "plain copy"), "cold": ("memcpy", "plain copy", "non-temporal copy"),
             "stream": ("non-temporal copy", "plain copy", "memcpy")}
+BUSY = 0.05  # a row is marked where other processes took more of the processors
 FIELDS = ["operation", "type", "shape", "mode", "threads", "values", "contestant", "owner", "seconds", "low", "high", "turns", "calls",
           "gelem", "share", "ratio", "ulp"]
 
@@ -76,8 +77,9 @@ class Report:
         self.given = given
         self.rows, self.events, self.failures = {}, [], 0
 
-    def row(self, row, results):
-        self.rows[row] = RowResult(row, results)
+    def row(self, row, message):
+        self.rows[row] = RowResult(row, message["results"])
+        self.rows[row].others = message["others"]
 
     def event(self, message):
         self.events.append(message)
@@ -97,6 +99,8 @@ class Report:
             words += f" {result.ours['gelem']:6.2f} Gelem/s {percent(result.ours['share']):>5} of {result.ceiling['contestant']}"
         if result.ours and result.best:
             words += f", {result.ours['ratio']:.2f} x {result.best['contestant']}"
+        if result.others > BUSY:
+            words += f" (others took {percent(result.others)} of the processors)"
         return words
 
     def table(self, result):
@@ -141,7 +145,7 @@ class Report:
             reached = percent(ours["share"]) if bar.aim_share else f"{ours['ratio']:.2f}" if bar.aim else ""
             lines.append(f"| {bar.title} | {where} | {bar.must} times | {ours['ratio']:.2f} | {aim} | {reached} | {best} | "
                          f"{self.word(ours['ratio'] >= bar.must)} |")
-        plain = [r for r in result.results if r["owner"] == "fresh" and r["contestant"].startswith("PyTorch")]
+        plain = [r for r in result.results if r["rival"] == "torch" and r["owner"] != "caller"]
         if bar.fresh and plain:
             times = plain[0]["seconds"] / ours["seconds"]
             lines.append(f"| {bar.title} | {where} | {bar.fresh} times PyTorch as called | {times:.2f} | | | {plain[0]['gelem']:.2f} Gelem/s | "
@@ -164,8 +168,10 @@ class Report:
         lines = [f"# {processor()}, {datetime.date.today()}", "",
                  f"{os.cpu_count()} processors, Linux {platform.release()}, {compiler()}, Python {platform.python_version()}; "
                  f"{'the core set' if core else 'a choice of rows'}, {self.given.rounds} turns each, medians; spread is the middle half of the turns.",
-                 "Memory of results: *caller* gave it, the library had it before (*reused*), or takes it *fresh* in every call. "
-                 "The best rival is the best that is not *fresh*.", "",
+                 "Memory of results: *caller* gave it; or the library allocates it, and had it before (*reused*) or gets new pages from the "
+                 "system (*fresh*), by the page faults counted. The best rival is the best that is not *fresh*.",
+                 f"Other processes took {percent(max((r.others for r in self.rows.values()), default=0))} of the processors at most, "
+                 f"{percent(sum(r.others for r in self.rows.values()) / max(1, len(self.rows)))} on average.", "",
                  "Loaded: " + "; ".join(versions) + ".", ""]
         if missing:
             lines += ["Missing: " + "; ".join(missing) + ".", ""]

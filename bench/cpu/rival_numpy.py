@@ -1,7 +1,7 @@
 """NumPy with results and temporaries in memory that it is given, and SciPy, which allocates."""
 import numpy
 
-from contestant import CALLER, FRESH, Contestant, PythonRun, Unsupported
+from contestant import CALLER, LIBRARY, Contestant, PythonRun, Unsupported
 
 
 def lines(row, piece):
@@ -93,4 +93,4 @@ def scipy_contestants():
         if function is None or row.type == "bfloat16" or row.type != row.result_type:
             raise Unsupported("no such operation or type")
         return PythonRun([lambda x=piece.x: function(x, axis=1) for piece in pieces], output=lambda given: given)
-    return [Contestant(f"SciPy {scipy.__version__}", "scipy", FRESH, prepare, lambda row: row.threads == 1)]
+    return [Contestant(f"SciPy {scipy.__version__}", "scipy", LIBRARY, prepare, lambda row: row.threads == 1)]

@@ -4,6 +4,7 @@ import importlib
 
 # In this order they are loaded: JAX first, for it counts the processors when it starts.
 NAMES = ["jax", "onnxruntime", "onednn", "sleef", "gcc", "numpy", "scipy", "torch", "torch.compile", "openvino"]
+DEFAULT = tuple(name for name in NAMES if name != "torch.compile")  # which compiles for seconds, for every shape
 
 
 def c_rival(parts, name):

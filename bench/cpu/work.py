@@ -22,8 +22,9 @@ class Row:
     mode: str = "cache"
     threads: int = 1
     values: str = "normal"
-    rivals: tuple = ()  # their names; () is all
+    rivals: tuple = ()  # their names; () is all but those that take long to prepare (rivals.DEFAULT)
     isas: tuple = ()  # instruction sets of the library that are forced beside its own choice
+    extra: tuple = dataclasses.field(default=(), compare=False)  # rivals beside those of DEFAULT
 
     @property
     def elements(self):

@@ -4,8 +4,16 @@ line of JSON per row (and per event) to the file descriptor that is its first ar
 All contestants of a row take turns, round after round, so that what the machine does meanwhile hits all alike."""
 import json
 import os
+import resource
 import sys
 import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from contestant import CParts, Unsupported, page_faults  # noqa: E402
+from exact import Judge  # noqa: E402
+from rivals import DEFAULT, load  # noqa: E402
+from work import Arena, Row  # noqa: E402
 
 PROCESSORS = sorted(os.sched_getaffinity(0))
 
@@ -58,13 +66,21 @@ def quartiles(values):
     return at(0.25), at(0.5), at(0.75)
 
 
+def busy():
+    """(seconds that all processes have used, seconds that this one has), so far."""
+    with open("/proc/stat", encoding="utf-8") as file:
+        user, nice, system, _, _, irq, softirq = (int(field) for field in file.readline().split()[1:8])
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK"), usage.ru_utime + usage.ru_stime
+
+
 class Timing:
     """One contestant's run, its number of calls per turn, and what its turns took."""
 
     SECONDS = {"cache": 0.003, "stream": 0.012, "cold": 0}
 
     def __init__(self, contestant, run, row):
-        self.contestant, self.run, self.row, self.taken, self.error = contestant, run, row, [], None
+        self.contestant, self.run, self.row, self.taken, self.error, self.faults = contestant, run, row, [], None, 0
         self.calls = getattr(run, "nodes", 1)
         if row.mode != "cold":
             once = min(run.time(0, self.calls) for _ in range(2)) / self.calls
@@ -76,20 +92,26 @@ class Timing:
             settle()
             self.run.time(first, 1)  # wakes its threads
             first += 1
+        faults = page_faults()
         self.taken.append(self.run.time(first, self.calls) / self.calls)
+        self.faults += page_faults() - faults
         return first + self.calls
 
-    def summary(self, elements):
+    def owner(self, result_bytes):
+        if self.contestant.owner == "caller":
+            return "caller"
+        pages = self.calls * len(self.taken) * result_bytes / resource.getpagesize()
+        return "fresh" if self.faults > pages / 2 else "reused"
+
+    def summary(self, elements, result_bytes):
         low, median, high = quartiles(self.taken)
-        return {"contestant": self.contestant.name, "rival": self.contestant.rival, "owner": self.contestant.owner, "seconds": median,
+        return {"contestant": self.contestant.name, "rival": self.contestant.rival, "owner": self.owner(result_bytes), "seconds": median,
                 "low": low, "high": high, "best": min(self.taken), "turns": len(self.taken), "calls": self.calls,
                 "gelem": elements / median / 1e9, "ulp": self.error}
 
 
 class Worker:
     def __init__(self, settings, send):
-        from contestant import CParts
-        from work import Arena
         self.send, self.threads, self.rounds = send, settings["threads"], settings["rounds"]
         self.arena = Arena()
         self.parts = CParts(settings["folder"])
@@ -99,8 +121,7 @@ class Worker:
         self.load(settings["rivals"])
 
     def load(self, wanted):
-        import rivals
-        for name, version, made in rivals.load(wanted, self.parts):
+        for name, version, made in load(wanted, self.parts):
             if isinstance(made, Exception):
                 self.send({"missing": name, "why": f"{type(made).__name__}: {made}".splitlines()[0][:160]})
             else:
@@ -108,10 +129,10 @@ class Worker:
                 self.send({"version": name, "is": version})
 
     def prepare(self, row, pieces, judge):
-        from contestant import Unsupported
         timings = []
+        taking_part = ("ceiling", "libsoftmax") + (row.rivals or DEFAULT) + row.extra
         for contestant in self.contestants:
-            if row.rivals and contestant.rival not in ("ceiling", "libsoftmax") + row.rivals or not contestant.only(row):
+            if contestant.rival not in taking_part or not contestant.only(row):
                 continue
             before = tasks()
             if self.threads > 1:
@@ -121,6 +142,8 @@ class Worker:
                 run = contestant.prepare(row, pieces)
                 result = run.result(pieces)
                 error = None if contestant.rival == "ceiling" else judge.error(result)
+                if row.mode == "stream" and hasattr(run, "hold"):
+                    run.hold(pieces[0].y.nbytes)
                 pin(tasks() - before, self.threads)
                 os.sched_setaffinity(0, PROCESSORS[:1])
                 timings.append(Timing(contestant, run, row))
@@ -132,21 +155,21 @@ class Worker:
         return timings
 
     def row(self, number, row):
-        from exact import Judge
         start = time.monotonic()
         pieces = self.arena.pieces(row)
         judge = Judge(row, pieces[0])
         timings = self.prepare(row, pieces, judge)
         evicted = bytearray(1 << 27) if row.mode == "cold" else None
-        place = 1
+        place, all_before, own_before, clock = 1, *busy(), time.monotonic()
         for round_number in range(self.rounds * (3 if row.mode == "cold" else 1)):
             for i in range(len(timings)):
                 timing = timings[(i + round_number) % len(timings)]
                 if evicted:
                     evicted[::64] = bytes([round_number % 256]) * (len(evicted) // 64)
                 place = timing.turn(place, self.threads)
-        self.send({"row": number, "took": time.monotonic() - start,
-                   "results": [timing.summary(row.elements) for timing in timings]})
+        others = (busy()[0] - all_before - busy()[1] + own_before) / (time.monotonic() - clock) / os.cpu_count()
+        self.send({"row": number, "took": time.monotonic() - start, "others": max(0, others),
+                   "results": [timing.summary(row.elements, pieces[0].y.nbytes) for timing in timings]})
 
 
 def main():
@@ -156,13 +179,11 @@ def main():
         output.write(json.dumps(message) + "\n")
 
     settings = json.loads(sys.stdin.readline())
-    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-    from work import Row
     worker = Worker(settings, send)
     send({"ready": True})
     for line in sys.stdin:
         number, fields = json.loads(line)
-        for name in ("shape", "rivals", "isas"):
+        for name in ("shape", "rivals", "isas", "extra"):
             fields[name] = tuple(fields[name])
         worker.row(number, Row(**fields))
 
