@@ -53,6 +53,10 @@ static softmax_status tensors(const bench_work *work, softmax_options *options)
     mask.dtype.bits = 8;
     l.ndim = 2;
     l.shape = loss_shape;
+    if (work->type != BENCH_FLOAT64) { /* float32 for 16-bit scores too, as over rows */
+        l.dtype.code = kDLFloat;
+        l.dtype.bits = 32;
+    }
     switch (work->operation) {
     case BENCH_MASKED_SOFTMAX:
         options->mask = &mask;

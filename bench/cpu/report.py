@@ -6,6 +6,7 @@ import platform
 import subprocess
 
 from core_set import bars
+from exact import FORMATS
 
 CEILINGS = {"cache": ("memcpy", "plain copy"), "cold": ("memcpy", "plain copy", "non-temporal copy"),
             "stream": ("non-temporal copy", "plain copy", "memcpy")}
@@ -55,10 +56,9 @@ class RowResult:
             r["share"] = self.ceiling["seconds"] / r["seconds"] if self.ceiling else None
             r["ratio"] = self.best["seconds"] / r["seconds"] if self.best else None
 
-    @staticmethod
-    def wrong(result):
-        """Off by more than rounding can explain: it has not done the work."""
-        return result["ulp"] is not None and not result["ulp"] < 1e6
+    def wrong(self, result):
+        """Off by more than a sixteenth: it has not done the work."""
+        return result["ulp"] is not None and not result["ulp"] < 2.0**(FORMATS[self.row.result_type][0] - 4)
 
     def named(self, contestant):
         return next((r for r in self.results if r["contestant"] == contestant), None)
@@ -113,7 +113,7 @@ class Report:
         for r in order:
             ceiling = r["rival"] == "ceiling"
             spread = (r["high"] - r["low"]) / r["seconds"]
-            wrong = RowResult.wrong(r) and "wrong" or ("" if r["ulp"] is None else f"{r['ulp']:.2f}")
+            wrong = result.wrong(r) and "wrong" or ("" if r["ulp"] is None else f"{r['ulp']:.2f}")
             lines.append(f"| {r['contestant']} | {'' if ceiling else r['owner']} | {duration(r['seconds'])} | {percent(spread)} | "
                          f"{r['gelem']:.2f} | {percent(r['share'])} | {'' if ceiling else number(r['ratio'])} | {wrong} |")
         return lines + [""]

@@ -90,9 +90,9 @@ def from_type(held, type_name):
 class Arena:
     """Memory that lasts: pieces are cut from it for one row of the table after another."""
 
-    def __init__(self, seed=3):
+    def __init__(self, stock=1 << 22, seed=3):
         self.random = numpy.random.default_rng(seed)
-        self.normal = self.random.standard_normal(1 << 22).astype(numpy.float32)
+        self.normal = self.random.standard_normal(stock).astype(numpy.float32)
         self.memory = numpy.zeros(0, numpy.uint8)
         self.used = 0
 
@@ -113,6 +113,10 @@ class Arena:
 
     def scores(self, row):
         """A stock of values of the row's kind, which pieces repeat from different places on."""
+        if row.operation == "softmax_backward":  # the forward's results
+            return to_type(abs(self.normal) / row.shape[1], row.type)
+        if row.operation == "log_softmax_backward":
+            return to_type(-1 - 3 * abs(self.normal), row.type)
         values = 3 * self.normal
         if row.values == "times1000":
             values = 1000 * values
@@ -140,13 +144,14 @@ class Arena:
         count = {"cache": 1, "cold": 4}.get(row.mode) or max(2, -(-ROTATION_BYTES // each))
         self.reserve(count * (each + 16 * row.shape[0] + 16 * SKEW) + (1 << 22))
         stock = self.scores(row)
+        upstream = to_type(self.normal, row.type) if row.backward else None
         made = []
         for i in range(count):
             piece = Piece(x=self.array(full, dtype), y=self.array(result, DTYPES[row.result_type]))
             self.fill(piece.x, stock, 1021 * 1024 * i)
             if row.backward:
                 piece.dy = self.array(full, dtype)
-                self.fill(piece.dy, stock, 1021 * 1024 * i + 512 * 1024)
+                self.fill(piece.dy, upstream, 1021 * 1024 * i + 512 * 1024)
             if row.operation == "masked_softmax":
                 piece.mask = self.array(full, numpy.uint8)
                 self.fill(piece.mask, (self.normal > -0.5).astype(numpy.uint8), 1021 * 1024 * i)
