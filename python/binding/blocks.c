@@ -9,6 +9,7 @@
 
 #define HEADER_BYTES 64 /* before the data, which so stays aligned for any vector */
 #define HUGE_PAGE_BYTES ((size_t)2 << 20)
+#define OFFERED_FROM_BYTES ((size_t)16 << 20)
 #define KEPT_MOST 64
 #define DEFAULT_LIMIT_MOST ((size_t)1 << 30)
 
@@ -19,7 +20,7 @@ typedef struct header {
 
 /* The oldest first. */
 static header *kept[KEPT_MOST];
-static size_t kept_count, kept_bytes, limit, hits, misses;
+static size_t page_bytes = 4096, kept_count, kept_bytes, limit, hits, misses;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static header *header_of(const void *data)
@@ -78,6 +79,18 @@ static header *map_block(size_t mapped)
     return (header *)start;
 }
 
+/* Under memory pressure the system may take the pages of a kept block without asking. Costs up to 10 % of a softmax of a few MB,
+ * where there is little to take. */
+static void offer_pages(header *block)
+{
+#ifdef MADV_FREE
+    if (block->mapped >= OFFERED_FROM_BYTES)
+        madvise((char *)block + page_bytes, block->mapped - page_bytes, MADV_FREE);
+#else
+    (void)block;
+#endif
+}
+
 static header *take_kept(size_t mapped)
 {
     header *block = NULL;
@@ -130,6 +143,7 @@ void block_give(void *data)
         munmap(block, block->mapped);
     } else {
         drop_to(limit - block->mapped, KEPT_MOST - 1);
+        offer_pages(block);
         kept[kept_count++] = block;
         kept_bytes += block->mapped;
     }
@@ -172,6 +186,7 @@ bool block_cache_begin(void)
     const char *words = getenv("LIBSOFTMAX_CACHE_BYTES");
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     char *end;
+    page_bytes = page > 0 ? (size_t)page : 4096;
     pthread_atfork(lock_cache, unlock_cache, unlock_cache);
     if (words && *words) {
         errno = 0;

@@ -82,19 +82,19 @@ bool call_begin(call *c, const signature *s, PyObject *const *arguments, Py_ssiz
         return false;
     }
     for (Py_ssize_t i = 0; i < count; i++)
-        c->given[s->order[i]] = arguments[i];
+        c->given[s->order[i]] = arguments[i] == Py_None && s->order[i] != ARGUMENT_AXIS ? NULL : arguments[i];
     if (given_names && !read_named(c, arguments + count, given_names))
         return false;
+    if (given_names) {
+        for (int i = 0; i < ARGUMENT_COUNT; i++)
+            if (c->given[i] == Py_None && i != ARGUMENT_AXIS)
+                c->given[i] = NULL;
+    }
     for (int i = 0; i < s->required; i++) {
         if (!c->given[s->order[i]]) {
             PyErr_Format(PyExc_TypeError, "%s() needs the argument %s", s->name, call_argument_name(s->order[i]));
             return false;
         }
-    }
-    if (given_names) {
-        for (int i = 0; i < ARGUMENT_COUNT; i++)
-            if (c->given[i] == Py_None && i != ARGUMENT_AXIS)
-                c->given[i] = NULL;
     }
     c->options.message = c->message;
     c->options.message_bytes = sizeof c->message;
@@ -190,6 +190,17 @@ held_array *call_output(call *c, argument which, const held_array *like, DLDataT
                         const int64_t *shape)
 {
     return c->given[which] ? call_array(c, which, ARRAY_OUTPUT) : call_result(c, like, type, ndim, shape);
+}
+
+bool call_agrees(call *c, argument which, const held_array *output, DLDataType type)
+{
+    if (!c->given[which] || !c->given[ARGUMENT_DTYPE] ||
+        (output->tensor.dtype.code == type.code && output->tensor.dtype.bits == type.bits))
+        return true;
+    PyErr_Format(PyExc_TypeError, "%s is %s and dtype %s; the same is required", call_argument_name(which),
+                 dtype_name(output->tensor.dtype), dtype_name(type));
+    call_refuse(c);
+    return false;
 }
 
 PyObject *call_returned(call *c, argument which, held_array *output, const held_array *like)

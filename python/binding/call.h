@@ -59,6 +59,8 @@ held_array *call_result(call *c, const held_array *like, DLDataType type, int nd
 /* out=, or a new array. */
 held_array *call_output(call *c, argument which, const held_array *like, DLDataType type, int ndim,
                         const int64_t *shape);
+/* An output that was given is of the type that dtype= asks for. */
+bool call_agrees(call *c, argument which, const held_array *output, DLDataType type);
 /* What the caller gets for it. */
 PyObject *call_returned(call *c, argument which, held_array *output, const held_array *like);
 /* dtype=, else `otherwise`. */

@@ -129,6 +129,8 @@ static PyObject *loss_of(call *c, held_array *logits, held_array *targets, int a
                     targets->tensor.shape) ||
         !hold_extra(c, &extras[EXTRA_ROW_LOGSUMEXP], logits, real, ndim, shape))
         return NULL;
+    if (extras[EXTRA_GRADIENT].array && !call_agrees(c, ARGUMENT_GRADIENT, extras[EXTRA_GRADIENT].array, type))
+        return NULL;
     if (extras[EXTRA_TARGETS_GRADIENT].array)
         c->options.targets_gradient = &extras[EXTRA_TARGETS_GRADIENT].array->tensor;
     if (extras[EXTRA_ROW_LOGSUMEXP].array)

@@ -45,7 +45,7 @@ static PyObject *elementwise(call *c, forward_function *run)
     if (!x || !call_options(c) || !call_dtype(c, x->tensor.dtype, &type))
         return NULL;
     y = call_output(c, ARGUMENT_OUT, x, type, x->tensor.ndim, x->tensor.shape);
-    if (!y)
+    if (!y || !call_agrees(c, ARGUMENT_OUT, y, type))
         return NULL;
     WITHOUT_LOCK(c, elements_of(&x->tensor), status = run(&x->tensor, &y->tensor, axis, &c->options));
     return call_succeeded(c, status) ? call_returned(c, ARGUMENT_OUT, y, x) : NULL;
@@ -138,12 +138,14 @@ static PyObject *logsumexp_of(call *c, held_array *x, int axis)
     softmax_status status;
     if (!call_flag(c, ARGUMENT_KEEPDIMS, &keep) || !call_options(c) || !call_dtype(c, x->tensor.dtype, &type))
         return NULL;
-    if (ndim < 0)
-        return call_succeeded(c, softmax_logsumexp(&x->tensor, NULL, axis, &c->options)) ? NULL : NULL;
+    if (ndim < 0) {
+        call_succeeded(c, softmax_logsumexp(&x->tensor, NULL, axis, &c->options));
+        return NULL;
+    }
     for (int d = 0; keep && d < x->tensor.ndim; d++)
         kept[d] = d == positive ? 1 : x->tensor.shape[d];
     l = call_output(c, ARGUMENT_OUT, x, type, keep ? x->tensor.ndim : ndim, keep ? kept : shape);
-    if (!l)
+    if (!l || !call_agrees(c, ARGUMENT_OUT, l, type))
         return NULL;
     seen = keep ? without_axis(l, positive, shape, strides) : l->tensor;
     WITHOUT_LOCK(c, elements_of(&x->tensor), status = softmax_logsumexp(&x->tensor, &seen, axis, &c->options));
@@ -184,7 +186,7 @@ static PyObject *backward(call *c, backward_function *run)
     if (!dy || !call_options(c) || !call_dtype(c, y->tensor.dtype, &type))
         return NULL;
     dx = call_output(c, ARGUMENT_OUT, y, type, y->tensor.ndim, y->tensor.shape);
-    if (!dx)
+    if (!dx || !call_agrees(c, ARGUMENT_OUT, dx, type))
         return NULL;
     WITHOUT_LOCK(c, elements_of(&y->tensor), status = run(&y->tensor, &dy->tensor, &dx->tensor, axis, &c->options));
     return call_succeeded(c, status) ? call_returned(c, ARGUMENT_OUT, dx, y) : NULL;

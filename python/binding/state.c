@@ -230,6 +230,17 @@ static PyObject *state_merge(PyObject *object, PyObject *const *arguments, Py_ss
     return result;
 }
 
+static bool is_row_major(const DLTensor *tensor)
+{
+    int64_t stride = 1;
+    for (int d = tensor->ndim - 1; tensor->strides && d >= 0; d--) {
+        if (tensor->shape[d] != 1 && tensor->strides[d] != stride)
+            return false;
+        stride *= tensor->shape[d];
+    }
+    return true;
+}
+
 static PyObject *state_logsumexp(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *names)
 {
     state_object *self = (state_object *)object;
@@ -240,8 +251,8 @@ static PyObject *state_logsumexp(PyObject *object, PyObject *const *arguments, P
         held_array numpy = {.family = FAMILY_NUMPY};
         held_array *l = call_output(&c, ARGUMENT_OUT, &numpy, type, self->ndim, self->shape);
         *c.message = '\0';
-        if (l && (l->tensor.strides || l->tensor.dtype.code != kDLFloat || l->tensor.dtype.bits != type.bits ||
-                  elements_of(&l->tensor) != self->count))
+        if (l && (!is_row_major(&l->tensor) || !is_on_cpu(l->tensor.device) || l->tensor.dtype.code != kDLFloat ||
+                  l->tensor.dtype.bits != type.bits || elements_of(&l->tensor) != self->count))
             PyErr_Format(PyExc_ValueError, "logsumexp: out must be a contiguous %s array of the state's shape",
                          dtype_name(type));
         else if (l && call_succeeded(&c, softmax_state_logsumexp(
@@ -322,7 +333,7 @@ static PyGetSetDef state_attributes[] = {
 
 static PyTypeObject state_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "libsoftmax.State",
                                   .tp_basicsize = sizeof(state_object),
-                                  .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+                                  .tp_flags = Py_TPFLAGS_DEFAULT,
                                   .tp_doc = STATE_DOC,
                                   .tp_new = state_new,
                                   .tp_dealloc = (destructor)state_free,

@@ -84,6 +84,8 @@ def along_several(name, words):
     first = _library(words[inputs[0]])
     if isinstance(first, numpy.ndarray) and first.dtype.kind in "iu" and isinstance(words[inputs[0]], (list, tuple, int)):
         first = first.astype(float)
+    if not (hasattr(first, "shape") and hasattr(first, "reshape")):
+        raise TypeError(f"{name}: axis is {axis!r} and {inputs[0]} a {type(first).__name__}, which has no reshape; an int is allowed")
     if words.get("causal"):
         raise ValueError(f"{name}: causal is True and axis is {axis!r}; the last axis alone is allowed")
     together = _Together(name, axis, first.shape)

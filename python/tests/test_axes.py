@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import scipy.special
 import torch
-from arrays_of import MAKE, bits, kind_of
+from arrays_of import MAKE, Foreign, bits, kind_of
 
 import libsoftmax
 
@@ -86,6 +86,8 @@ def test_errors():
         libsoftmax.softmax(x, None, causal=True)
     with pytest.raises(ValueError, match=r"out has shape \(2, 3\); \(2, 3, 4, 5\) is required"):
         libsoftmax.softmax(x, None, out=np.zeros((2, 3), np.float32))
+    with pytest.raises(TypeError, match="softmax: axis is None and x a Foreign, which has no reshape; an int is allowed"):
+        libsoftmax.softmax(Foreign(x), None)
     with pytest.raises(TypeError, match="cross_entropy: axis is None; an int is allowed"):
         libsoftmax.cross_entropy(x, 0, None)
     with pytest.raises(ValueError, match="axis is 0; x has 0 dimensions"):
