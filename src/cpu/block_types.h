@@ -10,7 +10,7 @@
 #include "../numerics/readout.h"
 #include "exact_sum.h"
 #include "gather.h"
-#include "term_vectors.h"
+#include "term_pipeline.h"
 
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
@@ -40,6 +40,7 @@ static inline float unbiased_float(float y) { return bits_float(float_bits(y) - 
 #define SCORE_LIMIT TERM32_WIDE_LIMIT
 #define WIDE_FROM TERM32_LIMIT
 #define SPREAD TERM32_SPREAD
+#define TERMS_APART 0x1p-14f /* terms of scores so far apart keep their order: their errors are below 2^-17, bfloat16 included */
 #define FAR_SPREAD 121
 #define OUT_BIAS 64
 #define FAR_BLOCK (-140)
@@ -52,7 +53,9 @@ static inline float unbiased_float(float y) { return bits_float(float_bits(y) - 
 #define FMA fmaf
 #define SUM_EXPONENT 120
 #define LOW_PRODUCT(a, b, product) 0.0
+#include "block_top.h"
 #include "block.h"
+#include "block_results.h"
 #include "row_sum.h"
 #include "scores.h"
 #include "forward.h"
@@ -90,6 +93,7 @@ static inline double unbiased_double(double y) { return bits_double(double_bits(
 #define SCORE_LIMIT SOFTMAX_DOUBLE_LIMIT
 #define WIDE_FROM SOFTMAX_DOUBLE_LIMIT
 #define SPREAD TERM64_SPREAD
+#define TERMS_APART 0x1p-40
 #define FAR_SPREAD 1010
 #define OUT_BIAS 256
 #define FAR_BLOCK (-1030)
@@ -102,7 +106,9 @@ static inline double unbiased_double(double y) { return bits_double(double_bits(
 #define FMA fma
 #define SUM_EXPONENT 1000
 #define LOW_PRODUCT(a, b, product) fma(a, b, -(product))
+#include "block_top.h"
 #include "block.h"
+#include "block_results.h"
 #include "row_sum.h"
 #include "scores.h"
 #include "forward.h"

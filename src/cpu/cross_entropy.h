@@ -153,7 +153,7 @@ static void NAME(plain_gradient)(const NAME(loss_row) *row) {
         }
         NAME(block_sum)(scores, low, count, job->kind, y, &block);
         place = NAME(place_in_row)(&block);
-        NAME(block_results)(&r, job->kind, y, count, &place, y);
+        NAME(block_results)(&r, job->kind, y, count, &place, y, 0);
         if (size > 1.0)
             for (int i = 0; i < count; i++)
                 if (y[i] == 0) {
@@ -212,7 +212,7 @@ static void NAME(general_gradient)(const NAME(loss_row) *row) {
         if (!out) continue;
         NAME(block_sum)(z, low, count, job->kind, v, &block);
         place = NAME(place_in_row)(&block);
-        NAME(block_results)(&r, job->kind, v, count, &place, v);
+        NAME(block_results)(&r, job->kind, v, count, &place, v, 0);
         for (int i = 0; i < count; i++) {
             pair slope = {1.0, 0.0}, each = {t[i], t_low[i]};
             double d;

@@ -32,85 +32,6 @@ static void NAME(forward_reduce)(const softmax_job *job, const place *p, int64_t
     NAME(row_sum_end)(&sum);
 }
 
-/* How a row's terms become results. */
-typedef struct NAME(row_result) {
-    int constant; /* every result is `value` */
-    REAL value;
-    double maximum;
-    double maximum_low;
-    int64_t k;
-    pair factor; /* 2^k / sum, times the gradient's factor */
-    pair most;   /* factor times the maximum's term: the largest result */
-    REAL threshold;
-    pair log; /* log(sum) - maximum */
-} NAME(row_result);
-
-static NAME(row_result) NAME(result_of_state)(const row_state *s, arithmetic kind, int want_log, int empty_zero) {
-    NAME(row_result) r;
-    row_total total;
-    memset(&r, 0, sizeof r);
-    r.constant = 1;
-    r.value = (REAL)NAN;
-    if (s->flags) return r;
-    if (s->maximum == -(double)INFINITY) {
-        if (empty_zero) r.value = want_log ? -(REAL)INFINITY : 0;
-        return r;
-    }
-    r.constant = 0;
-    r.maximum = s->maximum;
-    r.maximum_low = s->maximum_low;
-    r.threshold = SMALLEST_NORMAL;
-    total = row_state_total(s, kind);
-    r.k = total.k;
-    if (want_log)
-        r.log = row_total_log(&total, kind);
-    else
-        r.factor = row_total_inverse(&total, kind);
-    r.most = pair_multiply(total.e_max, r.factor);
-    return r;
-}
-
-/* What a block's terms are relative to. */
-typedef struct NAME(place_of_block) {
-    REAL maximum;
-    REAL maximum_low;
-    REAL top;
-    int64_t kb;
-} NAME(place_of_block);
-
-static NAME(place_of_block) NAME(place_in_row)(const NAME(block) *block) {
-    NAME(place_of_block) p = {block->maximum, block->maximum_low, block->top, block->kb};
-    return p;
-}
-
-/* y = v factor for one block of terms, in place or not. */
-static void NAME(block_results)(const NAME(row_result) *r, arithmetic kind, const REAL *v, int count, const NAME(place_of_block) *block, REAL *y) {
-    double maximum = (double)block->maximum, maximum_low = (double)block->maximum_low;
-    int64_t kb = block->kb;
-    int64_t exponent = kb - SOFTMAX_BIAS - r->k + OUT_BIAS;
-    int is_far = kb - r->k < FAR_BLOCK;
-    pair g;
-    NAME(factor) f;
-    int equal = maximum == r->maximum && maximum_low == r->maximum_low;
-    int nothing = maximum == -(double)INFINITY || !scores_meet(maximum, maximum_low, r->maximum, r->maximum_low);
-    if (nothing || exponent < LEAST_EXPONENT) {
-        for (int i = 0; i < count; i++) y[i] = 0;
-        return;
-    }
-    if (is_far) exponent += FAR_SHIFT;
-    g.hi = scale_by_power(r->factor.hi, exponent);
-    g.lo = scale_by_power(r->factor.lo, exponent);
-    f.hi = (REAL)g.hi;
-    f.lo = arithmetic_is_short(kind) ? 0 : (REAL)((g.hi - (double)f.hi) + g.lo);
-    f.threshold = r->threshold * NAME(two_to)(OUT_BIAS);
-    f.most = (REAL)(r->most.hi * (double)NAME(two_to)(OUT_BIAS));
-    f.cut = equal ? FMA(block->top, f.hi, block->top * f.lo) : f.most;
-    if (is_far)
-        NAME(scale_far)(v, count, &f, y);
-    else
-        NAME(scale)(v, count, &f, y);
-}
-
 /* The results of columns [first, last), whose terms are computed anew. */
 static void NAME(forward_finish)(const softmax_job *job, const place *p, int64_t first, int64_t last, const row_state *state) {
     NAME(source) source = NAME(source_of_row)(job, p);
@@ -135,7 +56,7 @@ static void NAME(forward_finish)(const softmax_job *job, const place *p, int64_t
             NAME(place_of_block) place;
             NAME(block_sum)(z, low, count, job->kind, y, &block);
             place = NAME(place_in_row)(&block);
-            NAME(block_results)(&r, job->kind, y, count, &place, y);
+            NAME(block_results)(&r, job->kind, y, count, &place, y, 0);
         } else if (low) {
             NAME(log_values_low)(z, low, count, (REAL)r.maximum, (REAL)r.maximum_low, minus_log, minus_log_low, y);
         } else {
@@ -174,7 +95,7 @@ static void NAME(softmax_row)(const softmax_job *job, const place *p) {
     b = 0;
     for (int64_t c = 0; c < job->columns; c += SOFTMAX_BLOCK_COLUMNS, b++) {
         int count = NAME(block_columns)(c, job->columns);
-        NAME(block_results)(&r, job->kind, terms + c, count, &places[b], terms + c);
+        NAME(block_results)(&r, job->kind, terms + c, count, &places[b], terms + c, 0);
         if (!direct) NAME(scatter)(out + c * job->out.column_stride, job->out.type, job->out.column_stride, count, terms + c);
     }
 }

@@ -14,6 +14,7 @@
 #undef LOW_MAGIC
 #undef SCORE_LIMIT
 #undef SPREAD
+#undef TERMS_APART
 #undef FAR_SPREAD
 #undef OUT_BIAS
 #undef FAR_BLOCK

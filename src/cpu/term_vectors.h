@@ -8,6 +8,7 @@
 #else
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 #endif
+#define NOINLINE __attribute__((noinline))
 
 /* Included after a vector_*.h. From z = k ln2_hi + r + low and t = magic + k. */
 static ALWAYS_INLINE vf term_vector_from_reduced(vf r, vf low, vf t, vf magic, arithmetic kind, vi *high_digits, vi *low_digits) {

@@ -48,7 +48,14 @@ static inline vf vf_unbias(vf y, vf threshold, int exponent) {
     return _mm256_and_ps(keep, _mm256_castsi256_ps(bits));
 }
 static inline vf vf_keep_from(vf z, vf limit, vf a) { return _mm256_and_ps(_mm256_cmp_ps(z, limit, _CMP_GE_OQ), a); }
-static inline vf vf_at_least_negative(vf a, vf least) { return _mm256_castsi256_ps(_mm256_min_epu32(_mm256_castps_si256(a), _mm256_castps_si256(least))); }
+static inline vf vf_lower(vf a, vf b) { return _mm256_castsi256_ps(_mm256_max_epu32(_mm256_castps_si256(a), _mm256_castps_si256(b))); }
+static inline vf vf_held(vf a) {
+    __asm__("" : "+x"(a));
+    return a;
+}
+static inline vm vf_ordered(void) { return _mm256_castsi256_ps(_mm256_set1_epi32(-1)); }
+static inline vm vf_still_ordered(vm m, vf a, vf b) { return _mm256_and_ps(m, _mm256_cmp_ps(a, b, _CMP_ORD_Q)); }
+static inline int vf_all_ordered(vm m) { return _mm256_movemask_ps(m) == 0xff; }
 static inline vf vf_unbias_positive(vf y, vf threshold, int exponent) {
     __m256i less = _mm256_cmpgt_epi32(_mm256_castps_si256(threshold), _mm256_castps_si256(y));
     return _mm256_castsi256_ps(_mm256_andnot_si256(less, _mm256_sub_epi32(_mm256_castps_si256(y), _mm256_set1_epi32((int)((unsigned)exponent << 23)))));
@@ -128,7 +135,14 @@ static inline vd vd_unbias(vd y, vd threshold, int exponent) {
     return _mm256_and_pd(keep, _mm256_castsi256_pd(bits));
 }
 static inline vd vd_keep_from(vd z, vd limit, vd a) { return _mm256_and_pd(_mm256_cmp_pd(z, limit, _CMP_GE_OQ), a); }
-static inline vd vd_at_least_negative(vd a, vd least) { return vd_max(a, least); }
+static inline vd vd_lower(vd a, vd b) { return _mm256_min_pd(a, b); }
+static inline vd vd_held(vd a) {
+    __asm__("" : "+x"(a));
+    return a;
+}
+static inline vm vd_ordered(void) { return vf_ordered(); }
+static inline vm vd_still_ordered(vm m, vd a, vd b) { return _mm256_and_ps(m, _mm256_castpd_ps(_mm256_cmp_pd(a, b, _CMP_ORD_Q))); }
+static inline int vd_all_ordered(vm m) { return vf_all_ordered(m); }
 static inline vd vd_unbias_positive(vd y, vd threshold, int exponent) { return vd_unbias(y, threshold, exponent); }
 static inline int vd_find(vd a, vd b) { return __builtin_ctz((unsigned)_mm256_movemask_pd(_mm256_cmp_pd(a, b, _CMP_EQ_OQ)) | 1u << 4); }
 static inline vd vd_swap(vd a, int step) { return step == 2 ? _mm256_permute2f128_pd(a, a, 1) : _mm256_permute_pd(a, 0x5); }

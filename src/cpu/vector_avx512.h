@@ -9,12 +9,13 @@
 #define VECTOR_NAME "avx512"
 #define VF_LANES 16
 #define VD_LANES 8
+#define VECTOR_PIPELINE /* registers enough for term_pipeline.h */
 
 typedef __m512 vf;
 typedef __m512i vi;
 typedef __m512d vd;
 typedef __m512i vl;
-typedef unsigned vm;
+typedef __mmask16 vm;
 
 static inline __mmask16 part_f(int count) { return (__mmask16)((1u << count) - 1u); }
 static inline __mmask8 part_d(int count) { return (__mmask8)((1u << count) - 1u); }
@@ -36,6 +37,8 @@ static inline vf vf_abs(vf a) { return _mm512_abs_ps(a); }
 static inline vf vf_power(vf t) {
     return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_slli_epi32(_mm512_castps_si512(t), 23), _mm512_set1_epi32(127 << 23)));
 }
+/* the same of t = TERM32_MAGIC + 127 + j */
+static inline vf vf_exponent(vf t) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(t), 23)); }
 static inline vf vf_move_exponent(vf p, vf t) {
     return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(p), _mm512_slli_epi32(_mm512_castps_si512(t), 23)));
 }
@@ -44,8 +47,15 @@ static inline vf vf_unbias(vf y, vf threshold, int exponent) {
     return _mm512_castsi512_ps(_mm512_maskz_sub_epi32(keep, _mm512_castps_si512(y), _mm512_set1_epi32((int)((unsigned)exponent << 23))));
 }
 static inline vf vf_keep_from(vf z, vf limit, vf a) { return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(z, limit, _CMP_GE_OQ), a); }
-/* float operations by integers, which have more pipes: max where `least` < 0 and a is no NaN; unbias where y is positive */
-static inline vf vf_at_least_negative(vf a, vf least) { return _mm512_castsi512_ps(_mm512_min_epu32(_mm512_castps_si512(a), _mm512_castps_si512(least))); }
+static inline vf vf_lower(vf a, vf b) { return _mm512_castsi512_ps(_mm512_max_epu32(_mm512_castps_si512(a), _mm512_castps_si512(b))); }
+static inline vf vf_held(vf a) {
+    __asm__("" : "+v"(a));
+    return a;
+}
+static inline vm vf_ordered(void) { return 0xffff; }
+static inline vm vf_still_ordered(vm m, vf a, vf b) { return _mm512_mask_cmp_ps_mask(m, a, b, _CMP_ORD_Q); }
+static inline int vf_all_ordered(vm m) { return m == 0xffff; }
+/* by integers, which have more pipes */
 static inline vf vf_unbias_positive(vf y, vf threshold, int exponent) {
     __mmask16 keep = _mm512_cmpge_epu32_mask(_mm512_castps_si512(y), _mm512_castps_si512(threshold));
     return _mm512_castsi512_ps(_mm512_maskz_sub_epi32(keep, _mm512_castps_si512(y), _mm512_set1_epi32((int)((unsigned)exponent << 23))));
@@ -65,7 +75,7 @@ static inline vi vi_zero(void) { return _mm512_setzero_si512(); }
 static inline vi vi_add_bits(vi a, vf b) { return _mm512_add_epi32(a, _mm512_castps_si512(b)); }
 static inline uint32_t vi_sum(vi a) { return (uint32_t)_mm512_reduce_add_epi32(a); }
 static inline vm vm_none(void) { return 0; }
-static inline vm vf_or_nan(vm m, vf a) { return m | _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
+static inline vm vf_or_nan(vm m, vf a) { return (vm)(m | _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q)); }
 static inline int vm_any(vm m) { return m != 0; }
 static inline vf vf_load_bfloat16(const uint16_t *p) {
     __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p));
@@ -115,7 +125,14 @@ static inline vd vd_unbias(vd y, vd threshold, int exponent) {
     return _mm512_castsi512_pd(_mm512_maskz_sub_epi64(keep, _mm512_castpd_si512(y), _mm512_set1_epi64((long long)exponent << 52)));
 }
 static inline vd vd_keep_from(vd z, vd limit, vd a) { return _mm512_maskz_mov_pd(_mm512_cmp_pd_mask(z, limit, _CMP_GE_OQ), a); }
-static inline vd vd_at_least_negative(vd a, vd least) { return _mm512_castsi512_pd(_mm512_min_epu64(_mm512_castpd_si512(a), _mm512_castpd_si512(least))); }
+static inline vd vd_lower(vd a, vd b) { return _mm512_castsi512_pd(_mm512_max_epu64(_mm512_castpd_si512(a), _mm512_castpd_si512(b))); }
+static inline vd vd_held(vd a) {
+    __asm__("" : "+v"(a));
+    return a;
+}
+static inline vm vd_ordered(void) { return 0xff; }
+static inline vm vd_still_ordered(vm m, vd a, vd b) { return _mm512_mask_cmp_pd_mask((__mmask8)m, a, b, _CMP_ORD_Q); }
+static inline int vd_all_ordered(vm m) { return m == 0xff; }
 static inline vd vd_unbias_positive(vd y, vd threshold, int exponent) { return vd_unbias(y, threshold, exponent); }
 static inline int vd_find(vd a, vd b) { return __builtin_ctz(_mm512_cmp_pd_mask(a, b, _CMP_EQ_OQ) | 1u << 8); }
 static inline vd vd_swap(vd a, int step) {
@@ -129,7 +146,7 @@ static inline double vd_first(vd a) { return _mm512_cvtsd_f64(a); }
 static inline vl vl_zero(void) { return _mm512_setzero_si512(); }
 static inline vl vl_add_bits(vl a, vd b) { return _mm512_add_epi64(a, _mm512_castpd_si512(b)); }
 static inline uint64_t vl_sum(vl a) { return (uint64_t)_mm512_reduce_add_epi64(a); }
-static inline vm vd_or_nan(vm m, vd a) { return m | _mm512_cmp_pd_mask(a, a, _CMP_UNORD_Q); }
+static inline vm vd_or_nan(vm m, vd a) { return (vm)(m | _mm512_cmp_pd_mask(a, a, _CMP_UNORD_Q)); }
 static inline vd vd_load_float(const float *p) { return _mm512_cvtps_pd(_mm256_loadu_ps(p)); }
 static inline void vd_store_float(float *p, vd a) { _mm256_storeu_ps(p, _mm512_cvtpd_ps(a)); }
 

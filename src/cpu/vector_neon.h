@@ -51,7 +51,11 @@ static inline vf vf_unbias(vf y, vf threshold, int exponent) {
 static inline vf vf_keep_from(vf z, vf limit, vf a) {
     return vreinterpretq_f32_u32(vandq_u32(vcgeq_f32(z, limit), vreinterpretq_u32_f32(a)));
 }
-static inline vf vf_at_least_negative(vf a, vf least) { return vf_max(a, least); }
+static inline vf vf_lower(vf a, vf b) { return vreinterpretq_f32_u32(vmaxq_u32(vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b))); }
+static inline vf vf_held(vf a) { return a; }
+static inline vm vf_ordered(void) { return vdupq_n_u32(~0u); }
+static inline vm vf_still_ordered(vm m, vf a, vf b) { return vandq_u32(m, vandq_u32(vceqq_f32(a, a), vceqq_f32(b, b))); }
+static inline int vf_all_ordered(vm m) { return vminvq_u32(m) != 0; }
 static inline vf vf_unbias_positive(vf y, vf threshold, int exponent) { return vf_unbias(y, threshold, exponent); }
 static inline int vf_find(vf a, vf b) {
     float x[VF_LANES], y[VF_LANES];
@@ -119,7 +123,13 @@ static inline vd vd_unbias(vd y, vd threshold, int exponent) {
 static inline vd vd_keep_from(vd z, vd limit, vd a) {
     return vreinterpretq_f64_u64(vandq_u64(vcgeq_f64(z, limit), vreinterpretq_u64_f64(a)));
 }
-static inline vd vd_at_least_negative(vd a, vd least) { return vd_max(a, least); }
+static inline vd vd_lower(vd a, vd b) { return vd_min(a, b); }
+static inline vd vd_held(vd a) { return a; }
+static inline vm vd_ordered(void) { return vf_ordered(); }
+static inline vm vd_still_ordered(vm m, vd a, vd b) {
+    return vandq_u32(m, vreinterpretq_u32_u64(vandq_u64(vceqq_f64(a, a), vceqq_f64(b, b))));
+}
+static inline int vd_all_ordered(vm m) { return vf_all_ordered(m); }
 static inline vd vd_unbias_positive(vd y, vd threshold, int exponent) { return vd_unbias(y, threshold, exponent); }
 static inline int vd_find(vd a, vd b) {
     double x[VD_LANES], y[VD_LANES];

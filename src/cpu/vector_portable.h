@@ -50,8 +50,15 @@ static inline vf vf_unbias(vf y, vf threshold, int exponent) {
 }
 /* a where z >= limit, else 0 */
 static inline vf vf_keep_from(vf z, vf limit, vf a) { LANES_F a.lane[i] = z.lane[i] >= limit.lane[i] ? a.lane[i] : 0.0f; return a; }
-/* max where `least` < 0 and a is no NaN; unbias where y is positive: by integers where those are faster */
-static inline vf vf_at_least_negative(vf a, vf least) { return vf_max(a, least); }
+/* the least of a and b if one of them is negative, else any of them: by integers where those are faster */
+static inline vf vf_lower(vf a, vf b) { return vf_min(a, b); }
+/* kept in a register: not to be loaded once for each use */
+static inline vf vf_held(vf a) { return a; }
+/* masks of the lanes in which there was no NaN */
+static inline vm vf_ordered(void) { return 1; }
+static inline vm vf_still_ordered(vm m, vf a, vf b) { LANES_F m &= a.lane[i] == a.lane[i] && b.lane[i] == b.lane[i]; return m; }
+static inline int vf_all_ordered(vm m) { return m; }
+/* unbias where y is positive: by integers where those are faster */
 static inline vf vf_unbias_positive(vf y, vf threshold, int exponent) { return vf_unbias(y, threshold, exponent); }
 /* the first lane in which they are equal, or the number of lanes */
 static inline int vf_find(vf a, vf b) { int i = 0; while (i < VF_LANES && a.lane[i] != b.lane[i]) i++; return i; }
@@ -91,7 +98,11 @@ static inline vd vd_unbias(vd y, vd threshold, int exponent) {
     return y;
 }
 static inline vd vd_keep_from(vd z, vd limit, vd a) { LANES_D a.lane[i] = z.lane[i] >= limit.lane[i] ? a.lane[i] : 0.0; return a; }
-static inline vd vd_at_least_negative(vd a, vd least) { return vd_max(a, least); }
+static inline vd vd_lower(vd a, vd b) { return vd_min(a, b); }
+static inline vd vd_held(vd a) { return a; }
+static inline vm vd_ordered(void) { return 1; }
+static inline vm vd_still_ordered(vm m, vd a, vd b) { LANES_D m &= a.lane[i] == a.lane[i] && b.lane[i] == b.lane[i]; return m; }
+static inline int vd_all_ordered(vm m) { return m; }
 static inline vd vd_unbias_positive(vd y, vd threshold, int exponent) { return vd_unbias(y, threshold, exponent); }
 static inline int vd_find(vd a, vd b) { int i = 0; while (i < VD_LANES && a.lane[i] != b.lane[i]) i++; return i; }
 static inline vd vd_swap(vd a, int step) { vd r; LANES_D r.lane[i] = a.lane[i ^ step]; return r; }

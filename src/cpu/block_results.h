@@ -1,0 +1,238 @@
+/* The results of a block, from its terms and its row's state. A template like block.h. */
+
+/* y = v factor 2^-OUT_BIAS, factor = hi + lo; `most` where that reaches `cut`; +0 where |y| < threshold 2^-OUT_BIAS. In place or not.
+ * most is the row's largest result from double arithmetic, and cut what the maximum's v gives (most itself in blocks without the
+ * maximum): what v was rounded by does not keep a row of one column from being 1, and does not lift a result beyond 1, or beyond a power
+ * of two that the exact one stays below. */
+typedef struct NAME(factor) {
+    REAL hi;
+    REAL lo;
+    REAL threshold;
+    REAL cut;
+    REAL most;
+} NAME(factor);
+
+/* Where y is written: past the cache, from the first address that a vector may have. */
+static inline int NAME(columns_to_alignment)(const REAL *y) {
+    uintptr_t beyond = (uintptr_t)y % (LANES * sizeof(REAL));
+    return beyond ? (int)((LANES * sizeof(REAL) - beyond) / sizeof(REAL)) : 0;
+}
+
+/* One vector, or the first `count` of its lanes. calm: no lane reaches cut or falls below the threshold, hi and lo are without the bias. */
+static ALWAYS_INLINE VECTOR NAME(result)(VECTOR v, VECTOR hi, VECTOR lo, const NAME(factor) *f, int calm, int is_short) {
+    VECTOR w = is_short ? V(mul)(v, hi) : V(fma)(v, hi, V(mul)(v, lo));
+    return calm ? w : V(unbias_positive)(V(raise)(w, V(set)(f->cut), V(set)(f->most)), V(set)(f->threshold), OUT_BIAS);
+}
+
+static ALWAYS_INLINE void NAME(results_loop)(const REAL *v, int count, const NAME(factor) *f, REAL *y, int calm, int is_short, int streams) {
+    const VECTOR hi = V(set)(f->hi), lo = V(set)(f->lo);
+    int i = 0;
+    if (streams) {
+        i = NAME(columns_to_alignment)(y);
+        if (i > count) i = count;
+        if (i) V(store_part)(y, i, NAME(result)(V(load_part)(v, i, 0), hi, lo, f, calm, is_short));
+    }
+    for (; i + 2 * LANES <= count; i += 2 * LANES) {
+        VECTOR a = NAME(result)(V(load)(v + i), hi, lo, f, calm, is_short);
+        VECTOR b = NAME(result)(V(load)(v + i + LANES), hi, lo, f, calm, is_short);
+        if (streams) {
+            V(stream)(y + i, a);
+            V(stream)(y + i + LANES, b);
+        } else {
+            V(store)(y + i, a);
+            V(store)(y + i + LANES, b);
+        }
+    }
+    for (; i < count; i += LANES) {
+        int rest = count - i;
+        if (rest < LANES)
+            V(store_part)(y + i, rest, NAME(result)(V(load_part)(v + i, rest, 0), hi, lo, f, calm, is_short));
+        else if (streams)
+            V(stream)(y + i, NAME(result)(V(load)(v + i), hi, lo, f, calm, is_short));
+        else
+            V(store)(y + i, NAME(result)(V(load)(v + i), hi, lo, f, calm, is_short));
+    }
+}
+
+static void NAME(results)(const REAL *v, int count, const NAME(factor) *f, REAL *y, int calm, int is_short, int streams) {
+    /* constants to the loop, so that each way gets its own */
+#define RESULTS(its_calm, its_short, its_streams) \
+    if (calm == its_calm && is_short == its_short && streams == its_streams) NAME(results_loop)(v, count, f, y, its_calm, its_short, its_streams)
+    RESULTS(0, 0, 0);
+    RESULTS(0, 0, 1);
+    RESULTS(1, 0, 0);
+    RESULTS(1, 0, 1);
+    RESULTS(0, 1, 0);
+    RESULTS(0, 1, 1);
+    RESULTS(1, 1, 0);
+    RESULTS(1, 1, 1);
+#undef RESULTS
+}
+
+/* Any factor: negative, or below the smallest normal. */
+static void NAME(scale)(const REAL *v, int count, const NAME(factor) *f, REAL *y) {
+    VECTOR h = V(set)(f->hi), l = V(set)(f->lo), limit = V(set)(f->threshold), cut = V(set)(f->cut), most = V(set)(f->most);
+    if (f->hi < 0) {
+        for (int i = 0; i < count; i++) {
+            REAL b = FMA(v[i], f->hi, v[i] * f->lo);
+            b = b <= f->cut ? f->most : b;
+            y[i] = -b >= f->threshold ? NAME(unbiased)(b) : 0;
+        }
+        return;
+    }
+    for (int i = 0; i < count; i += LANES) {
+        int whole = i + LANES <= count;
+        VECTOR a = whole ? V(load)(v + i) : V(load_part)(v + i, count - i, 0);
+        a = V(unbias)(V(raise)(V(fma)(a, h, V(mul)(a, l)), cut, most), limit, OUT_BIAS);
+        if (whole)
+            V(store)(y + i, a);
+        else
+            V(store_part)(y + i, count - i, a);
+    }
+}
+
+/* The same for a block that lies far below its row's maximum, where only its own maximum, far above kb, may be more than 0:
+ * v is brought down by 2^FAR_SHIFT first, which hi and lo make up for. */
+static void NAME(scale_far)(const REAL *v, int count, const NAME(factor) *f, REAL *y) {
+    const REAL down = NAME(two_to)(-FAR_SHIFT), least = NAME(two_to)(8);
+    for (int i = 0; i < count; i++) {
+        REAL a = (v[i] > least ? v[i] : least) * down, b = FMA(a, f->hi, a * f->lo);
+        y[i] = b >= f->threshold || -b >= f->threshold ? NAME(unbiased)(b) : 0;
+    }
+}
+
+/* y = (z - m) + minus_log, log_softmax without options. In place or not. */
+static void NAME(log_values)(const REAL *z, int count, REAL m, REAL minus_log, REAL *y) {
+    VECTOR top = V(set)(m), minus = V(set)(minus_log), limit = V(set)(SMALLEST_NORMAL);
+    for (int i = 0; i < count; i += LANES) {
+        if (i + LANES <= count)
+            V(store)(y + i, V(unbias)(V(add)(V(sub)(V(load)(z + i), top), minus), limit, 0));
+        else
+            V(store_part)(y + i, count - i, V(unbias)(V(add)(V(sub)(V(load_part)(z + i, count - i, 0), top), minus), limit, 0));
+    }
+}
+
+/* The same for scores with low parts: ((z - m) - log) + the errors of both. */
+static void NAME(log_values_low)(const REAL *z, const REAL *low, int count, REAL m, REAL m_low, REAL minus_log, REAL minus_log_low, REAL *y) {
+    for (int i = 0; i < count; i++) {
+        REAL d = z[i] - m, t = d - z[i], e = (z[i] - (d - t)) + (-m - t), b;
+        if (d == -(REAL)INFINITY) {
+            y[i] = d;
+            continue;
+        }
+        b = (d + minus_log) + (((e + low[i]) - m_low) + minus_log_low);
+        y[i] = b >= SMALLEST_NORMAL || -b >= SMALLEST_NORMAL ? b : 0;
+    }
+}
+
+/* How a row's terms become results. */
+typedef struct NAME(row_result) {
+    int constant; /* every result is `value` */
+    REAL value;
+    double maximum;
+    double maximum_low;
+    int64_t k;
+    pair factor; /* 2^k / sum, times the gradient's factor */
+    pair most;   /* factor times the maximum's term: the largest result */
+    REAL threshold;
+    pair log; /* log(sum) - maximum */
+} NAME(row_result);
+
+static NAME(row_result) NAME(result_of_state)(const row_state *s, arithmetic kind, int want_log, int empty_zero) {
+    NAME(row_result) r;
+    row_total total;
+    memset(&r, 0, sizeof r);
+    r.constant = 1;
+    r.value = (REAL)NAN;
+    if (s->flags) return r;
+    if (s->maximum == -(double)INFINITY) {
+        if (empty_zero) r.value = want_log ? -(REAL)INFINITY : 0;
+        return r;
+    }
+    r.constant = 0;
+    r.maximum = s->maximum;
+    r.maximum_low = s->maximum_low;
+    r.threshold = SMALLEST_NORMAL;
+    total = row_state_total(s, kind);
+    r.k = total.k;
+    if (want_log)
+        r.log = row_total_log(&total, kind);
+    else
+        r.factor = row_total_inverse(&total, kind);
+    r.most = pair_multiply(total.e_max, r.factor);
+    return r;
+}
+
+/* What a block's terms are relative to. */
+typedef struct NAME(place_of_block) {
+    REAL maximum;
+    REAL maximum_low;
+    REAL top;
+    REAL least;
+    REAL margin;
+    int at;
+    int64_t kb;
+} NAME(place_of_block);
+
+static NAME(place_of_block) NAME(place_in_row)(const NAME(block) *block) {
+    NAME(place_of_block) p = {block->maximum, block->maximum_low, block->top, block->least, block->margin, block->at, block->kb};
+    return p;
+}
+
+/* Whether the block's results are far from all that scale must look after: the smallest normal number, and `most` but for the column of the
+ * maximum. Then the bias may be left out: y is at least 2^-75 and hi at least 2^-70, so that v lo, which is 2^-24 of it or less, is normal
+ * wherever more than its sign can matter (v hi has 48 bits). */
+static int NAME(block_is_calm)(const NAME(row_result) *r, const NAME(factor) *f, const NAME(place_of_block) *block, int holds_maximum) {
+    double above = r->maximum - (double)block->maximum;
+    if (f->hi < NAME(two_to)(OUT_BIAS - 70) || r->threshold != SMALLEST_NORMAL) return 0;
+    if ((double)block->least < r->maximum - 32.0 || r->most.hi < 0x1p-28) return 0;
+    return holds_maximum ? block->at >= 0 : above >= (double)block->margin;
+}
+
+/* y = v factor for one block of terms, in place or not; streams: past the cache. */
+static void NAME(block_results)(const NAME(row_result) *r, arithmetic kind, const REAL *v, int count, const NAME(place_of_block) *block, REAL *y,
+                                int streams) {
+    double maximum = (double)block->maximum, maximum_low = (double)block->maximum_low;
+    int64_t kb = block->kb;
+    int64_t exponent = kb - SOFTMAX_BIAS - r->k + OUT_BIAS;
+    int is_far = kb - r->k < FAR_BLOCK;
+    pair g;
+    NAME(factor) f;
+    int equal = maximum == r->maximum && maximum_low == r->maximum_low;
+    int nothing = maximum == -(double)INFINITY || !scores_meet(maximum, maximum_low, r->maximum, r->maximum_low);
+    if (nothing || exponent < LEAST_EXPONENT) {
+        for (int i = 0; i < count; i++) y[i] = 0;
+        return;
+    }
+    if (is_far) exponent += FAR_SHIFT;
+    g.hi = scale_by_power(r->factor.hi, exponent);
+    g.lo = scale_by_power(r->factor.lo, exponent);
+    f.hi = (REAL)g.hi;
+    f.lo = arithmetic_is_short(kind) ? 0 : (REAL)((g.hi - (double)f.hi) + g.lo);
+    f.threshold = r->threshold * NAME(two_to)(OUT_BIAS);
+    f.most = (REAL)(r->most.hi * (double)NAME(two_to)(OUT_BIAS));
+    f.cut = equal ? FMA(block->top, f.hi, block->top * f.lo) : f.most;
+    if (is_far) {
+        NAME(scale_far)(v, count, &f, y);
+    } else if (f.hi < SMALLEST_NORMAL) {
+        NAME(scale)(v, count, &f, y);
+    } else if (!NAME(block_is_calm)(r, &f, block, equal)) {
+        NAME(results)(v, count, &f, y, 0, arithmetic_is_short(kind), streams);
+    } else {
+        NAME(factor) plain = f;
+        plain.hi *= NAME(two_to)(-OUT_BIAS);
+        plain.lo *= NAME(two_to)(-OUT_BIAS);
+        if (!equal || !streams) {
+            NAME(results)(v, count, &plain, y, 1, arithmetic_is_short(kind), streams);
+            if (equal) y[block->at] = NAME(unbiased)(f.most);
+        } else { /* the maximum's vector apart: a line that has gone past the cache is better not touched again */
+            int first = NAME(columns_to_alignment)(y), last;
+            first = block->at < first ? 0 : first + (block->at - first) / LANES * LANES;
+            last = first + LANES < count ? first + LANES : count;
+            if (first == 0 && NAME(columns_to_alignment)(y)) last = NAME(columns_to_alignment)(y) < count ? NAME(columns_to_alignment)(y) : count;
+            NAME(results)(v, first, &plain, y, 1, arithmetic_is_short(kind), 1);
+            NAME(results)(v + first, last - first, &f, y + first, 0, arithmetic_is_short(kind), 1);
+            NAME(results)(v + last, count - last, &plain, y + last, 1, arithmetic_is_short(kind), 1);
+        }
+    }
+}
