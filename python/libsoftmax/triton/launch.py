@@ -1,0 +1,144 @@
+"""From tensors to launches: the axis becomes the last of a matrix, and its width chooses the kernel and the size of a program."""
+
+import contextlib
+
+import torch
+import triton
+
+from . import kernels
+
+# Wider rows do not stay in the registers of one program.
+BLOCK_COLUMNS = 16384
+TYPES = (torch.float32, torch.float16, torch.bfloat16)
+
+
+def _require(condition, words):
+    if not condition:
+        raise ValueError(words)
+
+
+def _check(name, tensor, shape=None):
+    if not isinstance(tensor, torch.Tensor) or tensor.dtype not in TYPES:
+        what = tensor.dtype if isinstance(tensor, torch.Tensor) else type(tensor).__name__
+        raise TypeError(f"{name} is {what}; a tensor of float32, float16 or bfloat16 is allowed")
+    _require(shape is None or tensor.shape == shape,
+             f"{name} has shape {tuple(tensor.shape)}; {tuple(shape or ())} is allowed")
+    # Without a GPU only Triton's interpreter runs kernels: the environment decides when they are defined.
+    _require(tensor.is_cuda or not isinstance(kernels.softmax_block, triton.runtime.JITFunction),
+             f"{name} is on {tensor.device}; a GPU is needed, or TRITON_INTERPRET=1 set before libsoftmax.triton is imported")
+
+
+def _matrix(tensor, axis):
+    """The tensor as (rows, columns) with the axis as columns: a view where strides allow, else a copy."""
+    last = tensor.movedim(axis, -1) if tensor.dim() else tensor.reshape(1)
+    if not last.numel():
+        return last.new_empty(0, 1)
+    return last if last.dim() == 2 else last.reshape(-1, last.shape[-1])
+
+
+def _empty_like_matrix(tensor, axis, dtype=None):
+    """An output of the tensor's shape, and a matrix view of it: its memory is laid out with the axis last."""
+    shape = list(tensor.shape) or [1]
+    axis = axis % len(shape)
+    order = [d for d in range(len(shape)) if d != axis] + [axis]
+    out = torch.empty([shape[d] for d in order], dtype=dtype or tensor.dtype, device=tensor.device)
+    result = out.permute([order.index(d) for d in range(len(shape))]).reshape(tensor.shape)
+    return result, out.reshape(-1, out.shape[-1]) if out.numel() else out.new_empty(0, 1)
+
+
+def _block_shape(rows, columns):
+    """(rows per program, padded columns, warps) for rows that stay in registers: about 2048 elements a program, 16 a thread."""
+    padded = triton.next_power_of_2(columns)
+    together = max(1, min(2048 // padded, triton.next_power_of_2(max(rows, 1))))
+    return together, padded, min(16, max(1, together * padded // 512))
+
+
+def _strides(*matrices):
+    return [stride for matrix in matrices for stride in matrix.stride()]
+
+
+def _device_of(tensor):
+    return torch.cuda.device(tensor.device) if tensor.is_cuda else contextlib.nullcontext()
+
+
+def softmax(x, axis=-1, *, dtype=None):
+    """y_i = exp(x_i - m) / sum_j exp(x_j - m), m the row's maximum, along one axis.
+
+    x      tensor of float32, float16 or bfloat16, any shape and strides
+    dtype  the result's type; x's by default
+    error  in units of the last place of float32, about |x_i - m| / 2 + 2; 16-bit results: about 0.51 of theirs plus that
+    rows   NaN or +inf in a row, or a row of -inf alone: a NaN row; some -inf: exactly 0 there
+    raises TypeError for other types, ValueError off the GPU without the interpreter
+    """
+    _check("x", x)
+    matrix = _matrix(x, axis)
+    y, out = _empty_like_matrix(x, axis, dtype)
+    rows, columns = matrix.shape
+    if rows and columns <= BLOCK_COLUMNS:
+        together, padded, warps = _block_shape(rows, columns)
+        with _device_of(x):
+            kernels.softmax_block[(triton.cdiv(rows, together),)](matrix, out, rows, columns, *_strides(matrix, out),
+                                                                  ROWS=together, COLUMNS=padded, num_warps=warps)
+    elif rows:
+        with _device_of(x):
+            kernels.softmax_wide[(rows,)](matrix, out, columns, *_strides(matrix, out), DEPTH=4, LANES=2048, num_warps=8)
+    return y
+
+
+def softmax_backward(y, dy, axis=-1):
+    """dx_i = y_i (dy_i - sum_j dy_j y_j), from the output y alone. y, dy: tensors of one shape and type; returns dx likewise."""
+    _check("y", y)
+    _check("dy", dy, y.shape)
+    _y, _dy = _matrix(y, axis), _matrix(dy, axis)
+    dx, out = _empty_like_matrix(y, axis)
+    rows, columns = _y.shape
+    if rows and columns <= BLOCK_COLUMNS:
+        together, padded, warps = _block_shape(rows, columns)
+        with _device_of(y):
+            kernels.softmax_backward_block[(triton.cdiv(rows, together),)](
+                _y, _dy, out, rows, columns, *_strides(_y, _dy, out), ROWS=together, COLUMNS=padded, num_warps=warps)
+    elif rows:
+        with _device_of(y):
+            kernels.softmax_backward_wide[(rows,)](_y, _dy, out, columns, *_strides(_y, _dy, out), LANES=8192, num_warps=8)
+    return dx
+
+
+def cross_entropy(logits, targets, *, ignore_index=-100, reduction="mean", inplace=False):
+    """The loss m + log s - z_t and its gradient softmax(z) - onehot(t), in one kernel.
+
+    logits   (N, V) tensor of float32, float16 or bfloat16, any strides; overwritten by the gradient with inplace=True, and only then
+    targets  (N) tensor of int64 or int32: classes, or ignore_index: loss 0 and gradient 0. Any other value makes the row's loss
+             and gradient NaN (a kernel cannot raise)
+    returns  (loss, gradient): float32, of shape (N) for reduction "none" and () for "sum" and "mean" (over the rows kept); the gradient of
+             the loss (of its sum for "none"), of the logits' shape and type
+    """
+    _check("logits", logits)
+    _require(logits.dim() == 2, f"logits have {logits.dim()} dimensions; 2 are allowed")
+    _require(targets.shape == logits.shape[:1] and targets.dtype in (torch.int64, torch.int32),
+             f"targets are {targets.dtype} of shape {tuple(targets.shape)}; int64 or int32 of ({logits.shape[0]},) is allowed")
+    _require(reduction in ("none", "sum", "mean"), f"reduction is {reduction!r}; 'none', 'sum' and 'mean' are allowed")
+    rows, columns = logits.shape
+    losses = torch.empty(rows, dtype=torch.float32, device=logits.device)
+    gradient = logits if inplace else torch.empty_like(logits)
+    factor = torch.ones((), dtype=torch.float32, device=logits.device)
+    if reduction == "mean":
+        factor = 1 / (targets != ignore_index).sum(dtype=torch.float32)
+    if rows and columns:
+        lanes = min(2048, triton.next_power_of_2(columns))
+        depth = min(4, triton.next_power_of_2(triton.cdiv(columns, lanes)))
+        with _device_of(logits):
+            kernels.cross_entropy_rows[(rows,)](
+                logits, targets.contiguous(), losses, gradient, factor, columns, *_strides(logits, gradient), ignore_index,
+                DEPTH=depth, LANES=lanes, num_warps=max(1, min(8, depth * lanes // 256)))
+    if reduction == "none":
+        return losses, gradient
+    return losses.sum() * factor, gradient
+
+
+def multiply_unless_one(x, factor):
+    """x *= factor in place, and no work where the factor, a tensor of one element on x's device, is 1. x is contiguous."""
+    _check("x", x)
+    _require(x.is_contiguous(), "x is not contiguous; a contiguous tensor is allowed")
+    if x.numel():
+        with _device_of(x):
+            kernels.multiply_unless_one[(min(triton.cdiv(x.numel(), 4096), 1024),)](x, x.numel(), factor, BLOCK=4096, num_warps=8)
