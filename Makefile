@@ -1,5 +1,6 @@
 # The front door. CMake builds; this file installs what is missing and names what can be done: `make help`.
 BUILD ?= build
+BENCH_VENV ?= $(BUILD)/venv-bench
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 CHECK = bash tests/project/check.sh $(BUILD)
@@ -33,10 +34,10 @@ check-exhaustive: setup ## the tests that take very long, such as exp over all f
 
 bench: ## the CPU library beside its rivals and the ceilings; ARGS="--op softmax --shape 8x4096 --rivals numpy" asks one question
 	@mkdir -p $(BUILD)
-	@sh bench/cpu/setup.sh packages-bench.apt requirements-bench.txt $(BUILD)/venv-bench
+	@sh bench/cpu/setup.sh packages-bench.apt requirements-bench.txt $(BENCH_VENV)
 	@cmake -S . -B $(BUILD) >$(BUILD)/configure.log || { cat $(BUILD)/configure.log; exit 1; }
 	@cmake --build $(BUILD) -j $(JOBS) --target softmax_bench softmax_bench_rivals >$(BUILD)/bench.log || { tail -20 $(BUILD)/bench.log; exit 1; }
-	@$(BUILD)/venv-bench/bin/python bench/cpu/bench.py --folder $(BUILD)/bench $(ARGS)
+	@$(BENCH_VENV)/bin/python bench/cpu/bench.py --folder $(BUILD)/bench $(ARGS)
 
 install: all ## to PREFIX (/usr/local); DESTDIR is obeyed
 	@cmake --install $(BUILD) --prefix $(PREFIX)

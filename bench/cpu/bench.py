@@ -6,6 +6,7 @@ Without --op, --shape, --type or --mode the core set runs; with them, one questi
 Shapes are ROWSxCOLUMNS, or OUTERxCOLUMNSxINNER@1 for an axis that is not last; lists are separated by commas."""
 import argparse
 import dataclasses
+import datetime
 import json
 import os
 import re
@@ -17,7 +18,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
 from core_set import core_rows  # noqa: E402
-from report import Report  # noqa: E402
+from report import Report, processor  # noqa: E402
 from rivals import DEFAULT, NAMES  # noqa: E402
 from work import DTYPES, MODES, OPERATIONS, Row  # noqa: E402
 
@@ -49,7 +50,7 @@ def arguments():
     parser.add_argument("--values", default="normal", choices=["normal", "times1000", "tiny"])
     parser.add_argument("--rounds", type=int, default=9, help="turns that each contestant gets")
     parser.add_argument("--folder", default="build/bench", help="where the C half was built")
-    parser.add_argument("--results", help="writes tables and plots below this folder")
+    parser.add_argument("--results", help="folder for table, CSV and plots; the core set goes to bench/results/<date>-<processor>, else none")
     return parser.parse_args()
 
 
@@ -124,9 +125,13 @@ class Workers:
 def main():
     given = arguments()
     rows = chosen_rows(given)
+    core = not (given.op or given.shape or given.type or given.mode)
+    if core and given.results is None:
+        slug = re.sub(r"[^a-z0-9]+", "-", processor().lower()).strip("-")
+        given.results = os.path.join(HERE, "..", "results", f"{datetime.date.today()}-{slug}")
     report = Report(given)
     Workers(given, report, rows).run()
-    report.finish(core=not (given.op or given.shape or given.type or given.mode))
+    report.finish(core)
     sys.exit(1 if report.failures else 0)
 
 

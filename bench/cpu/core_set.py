@@ -4,6 +4,7 @@ import dataclasses
 from work import Row
 
 COMPILED = {"softmax": [(4096, 1024)], "cross_entropy": [(512, 32000)]}  # also with torch.compile, which takes seconds each
+FEW = ("onnxruntime", "onednn", "sleef", "gcc", "numpy", "torch")
 OWN = ("none",)  # no rival: the library beside itself
 LAST_AXIS = Row("softmax", "float32", (16384, 1024, 1), "stream")
 
@@ -72,6 +73,7 @@ def bars():
 def core_rows():
     """Every row of the bar once, and what else belongs into a published table."""
     rows = [row for bar in bars() for row in bar.rows] + [LAST_AXIS]
+    rows += cache("softmax", [(count, 1024) for count in (1, 4, 16, 256, 1024, 4096)], rivals=FEW)  # time against rows
     rows += cache("logsumexp", [(8, 4096)]) + stream("logsumexp", [(4096, 1024)])
     rows += cache("softmax", [(8, 4096)], "bfloat16") + cache("softmax", [(8, 4096)], "float16") + cache("softmax", [(8, 4096)], "float64")
     rows += stream("softmax", [(4096, 1024)], type_name="float16") + stream("softmax", [(4096, 1024)], type_name="float64")

@@ -190,7 +190,15 @@ class Report:
             with open(os.path.join(self.given.results, "results.md"), "w", encoding="utf-8") as file:
                 file.write("\n".join(lines + ["## Rows", ""] + tables))
             self.write_csv(os.path.join(self.given.results, "results.csv"))
-            print(f"written: {self.given.results}/results.md, results.csv")
+            print(f"written: {os.path.relpath(self.given.results)}: results.md, results.csv{self.plots()}")
+
+    def plots(self):
+        try:
+            import plots
+            plots.write(os.path.join(self.given.results, "results.csv"))
+        except ImportError as error:
+            return f"; no plots: {error}"
+        return ", " + ", ".join(sorted(name for name in os.listdir(self.given.results) if name.endswith(".svg")))
 
     def write_csv(self, path):
         with open(path, "w", encoding="utf-8", newline="") as file:

@@ -78,6 +78,7 @@ class Timing:
     """One contestant's run, its number of calls per turn, and what its turns took."""
 
     SECONDS = {"cache": 0.003, "stream": 0.012, "cold": 0}
+    SLOW, SLOW_TURNS = 0.1, 3  # who takes longer than this for a turn gets that many
 
     def __init__(self, contestant, run, row):
         self.contestant, self.run, self.row, self.taken, self.error, self.faults = contestant, run, row, [], None, 0
@@ -88,6 +89,8 @@ class Timing:
             self.calls = int(max(self.calls, min(wanted, 100000)))
 
     def turn(self, first, threads):
+        if len(self.taken) >= self.SLOW_TURNS and self.taken[-1] * self.calls > self.SLOW:
+            return first
         if threads > 1:
             settle()
             self.run.time(first, 1)  # wakes its threads
