@@ -57,8 +57,8 @@ class RowResult:
             r["ratio"] = self.best["seconds"] / r["seconds"] if self.best else None
 
     def wrong(self, result):
-        """Off by more than a sixteenth: it has not done the work."""
-        return result["ulp"] is not None and not result["ulp"] < 2.0**(FORMATS[self.row.result_type][0] - 4)
+        """Off by more than a quarter: it has not done the work."""
+        return result["ulp"] is not None and not result["ulp"] < 2.0**(FORMATS[self.row.result_type][0] - 2)
 
     def named(self, contestant):
         return next((r for r in self.results if r["contestant"] == contestant), None)
