@@ -53,6 +53,7 @@ enum option_code {
     OPTION_THREADS,
     OPTION_ISA,
     OPTION_GRADIENT,
+    OPTION_RESULT,
     OPTION_END
 };
 
@@ -83,6 +84,7 @@ static const struct {
     [OPTION_THREADS - OPTION_OP] = {"threads", 1, EVERY},
     [OPTION_ISA - OPTION_OP] = {"isa", 1, EVERY},
     [OPTION_GRADIENT - OPTION_OP] = {"gradient", 1, LOSS},
+    [OPTION_RESULT - OPTION_OP] = {"result", 1, EVERY},
 };
 
 static double parse_number(const char *option, const char *text, double least, double most, const char *allowed)
@@ -170,6 +172,11 @@ static void take_option(arguments *a, int code, const char *value)
         o->isa = value;
         break;
     case OPTION_GRADIENT: a->gradient = value; break;
+    case OPTION_RESULT:
+        if (a->result_count == RESULTS_MOST)
+            fail_usage("--result %s: is one too many; %d are allowed", value, RESULTS_MOST);
+        a->results[a->result_count++] = value;
+        break;
     }
 }
 
@@ -190,6 +197,8 @@ static void check_together(const arguments *a, subcommand which, const bool *giv
         fail_usage("--grad-output: has no meaning without --gradient");
     if (which == COMPARE && (a->output || a->gradient))
         fail_usage("%s: is an option of run, not of compare", a->output ? "-o" : "--gradient");
+    if (which == RUN && a->result_count)
+        fail_usage("--result: is an option of compare, not of run");
     if (a->output && a->gradient && strcmp(a->output, a->gradient) == 0)
         fail_usage("--gradient %s: is also the file of -o; allowed are two files", a->gradient);
     const char *inputs[] = {a->input, a->mask, a->valid_lengths, a->grad, a->targets, a->grad_output, a->class_weights};

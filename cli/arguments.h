@@ -17,12 +17,16 @@ typedef enum operation {
 
 typedef enum subcommand { RUN, COMPARE } subcommand;
 
+#define RESULTS_MOST 16
+
 typedef struct arguments {
     operation op;
     int axis; /* -1 */
     bool bfloat16;
     /* Names of files; NULL where not given. */
     const char *input, *output, *gradient, *mask, *valid_lengths, *grad, *targets, *grad_output, *class_weights;
+    const char *results[RESULTS_MOST]; /* "NAME=FILE.npy[@SECONDS]" */
+    int result_count;
     softmax_options options; /* everything that is no file */
 } arguments;
 

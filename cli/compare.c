@@ -5,6 +5,7 @@
 #include "verdict.h"
 #include "progress.h"
 
+#include <limits.h>
 #include <softmax_reference.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +39,32 @@ static implementation *add(comparison *c, const char *prefix, const char *name)
     return i;
 }
 
+/* "NAME=FILE.npy[@SECONDS]": what another program computed, to be judged beside the others. */
+static void add_result(comparison *c, const char *words)
+{
+    const char *equal = strchr(words, '='), *at = strrchr(words, '@');
+    char *end;
+    if (!equal || equal == words || equal - words > 20 || !equal[1])
+        fail_usage("--result %s: allowed is NAME=FILE.npy or NAME=FILE.npy@SECONDS, NAME of at most 20 bytes", words);
+    double time = at > equal ? strtod(at + 1, &end) : 0;
+    bool timed = at > equal && end > at + 1 && !*end && time > 0; /* a file may have an @ in its name */
+    char *file = allocate(strlen(words) + 1);
+    snprintf(file, strlen(words) + 1, "%.*s", timed ? (int)(at - equal - 1) : INT_MAX, equal + 1);
+    npy_array given;
+    npy_open(&given, file, true);
+    implementation *i = add(c, "", "");
+    snprintf(i->name, sizeof i->name, "%.*s", (int)(equal - words), words);
+    const npy_header *have = &given.header, *want = &i->result.header;
+    bool fits = have->kind == want->kind && have->ndim == want->ndim && (!have->fortran_order || have->ndim < 2);
+    for (int d = 0; fits && d < want->ndim; d++)
+        fits = have->shape[d] == want->shape[d];
+    if (!fits)
+        fail_data("%s: is not of the type, shape and C order of this output", file);
+    memcpy(i->result.tensor.data, given.tensor.data, (size_t)(want->elements * npy_kind_bytes(want->kind)));
+    if (timed)
+        i->times[i->rounds++] = time;
+}
+
 static void add_all(comparison *c)
 {
     const arguments *a = c->problem.arguments;
@@ -53,6 +80,8 @@ static void add_all(comparison *c)
         c->count--;
     else
         c->absent[0] = '\0';
+    for (int i = 0; i < a->result_count; i++)
+        add_result(c, a->results[i]);
     for (int i = 0; i < softmax_isa_count(); i++) {
         if (softmax_isa_available(i) && (!a->options.isa || strcmp(a->options.isa, softmax_isa_name(i)) == 0))
             add(c, "libsoftmax ", softmax_isa_name(i))->isa = softmax_isa_name(i);

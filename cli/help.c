@@ -28,7 +28,9 @@ static const char compare_head[] =
     "($SOFTMAX_PYTHON names another python). Errors are in ULP against 113-bit arithmetic. Runs on one thread unless "
     "--threads says otherwise.\n"
     "\n"
-    "  INPUT.npy             the scores, or for a backward the forward's output; - is standard input\n";
+    "  INPUT.npy             the scores, or for a backward the forward's output; - is standard input\n"
+    "  --result NAME=R.npy[@SECONDS]  a row for a result from elsewhere, of the output's type and shape; may be given "
+    "again\n";
 
 static const char options[] =
     "  --op NAME             softmax (default), log_softmax, logsumexp, softmax_backward, log_softmax_backward, "

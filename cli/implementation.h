@@ -4,7 +4,7 @@
 
 #include "problem.h"
 
-#define IMPLEMENTATIONS_MOST 16
+#define IMPLEMENTATIONS_MOST 32
 #define ROUNDS_MOST 25
 
 typedef void reference_function(const float *x, float *y, int64_t rows, int64_t columns);

@@ -22,7 +22,7 @@ class Comparing(FormulaTest):
         text = self.succeed("compare", *words, **more).decode()
         self.text = text
         pattern = re.compile(
-            r"^(naive|three-pass|online|NumPy \S+|libsoftmax \S+) +(ok|\d+ wrong) +(\S+) +(\S+)  ([0-9a-f]{16}) ", re.M
+            r"^(naive|three-pass|online|NumPy \S+|libsoftmax \S+|theirs \d) +(ok|\d+ wrong) +(\S+) +(\S+)  ([0-9a-f]{16}) ", re.M
         )
         return {
             name.split()[0] if name.startswith("NumPy") else name: (
@@ -58,6 +58,27 @@ class Comparing(FormulaTest):
             self.assertEqual(bits, fnv1a(y))
         self.assertLess(self.ours(rows)[1], 2.5)
         self.assertRegex(self.text, r"judge: arithmetic of \d+ bits, 20 of 20 rows\n")
+
+    def test_results_from_elsewhere(self):
+        """They are judged as the command's own, in their place; SECONDS is shown."""
+        x = self.numbers(8, 90)
+        e = np.exp(x - x.max(-1, keepdims=True))
+        self.save("r@.npy", e / e.sum(-1, keepdims=True))
+        self.save("bad.npy", x * np.nan)
+        rows = self.rows("--result", "theirs 1=r@.npy@0.002", "--result", "theirs 2=bad.npy", self.save("x.npy", x))
+        self.assertEqual(rows["theirs 1"], rows["NumPy"])
+        self.assertEqual(rows["theirs 2"][0], "8 wrong")
+        self.assertRegex(self.text, r"\ntheirs 1 .* 2 ms ")
+        self.assertRegex(self.text, r"\ntheirs 2 .* - +- +-\n")
+        self.save("wrong.npy", x[:4])
+        for words, status, line in [
+            *[(["compare", "--result", word, "x.npy"], 2, f"--result {word}: allowed is NAME=FILE.npy or NAME=FILE.npy@SECONDS, NAME of at most 20 bytes")
+              for word in ("theirs", "=r@.npy", "much too long a name for it=r@.npy", "theirs=")],
+            (["compare", "--result", "theirs=none@x", "x.npy"], 1, "none@x: cannot be opened: No such file or directory"),
+            (["compare", "--result", "theirs=wrong.npy", "x.npy"], 1, "wrong.npy: is not of the type, shape and C order of this output"),
+            (["run", "--result", "theirs=r@.npy", "x.npy"], 2, "--result: is an option of compare, not of run"),
+        ]:
+            self.assertEqual(self.call(*words), (status, b"", f"softmax: {line}\n"))
 
     def test_judge_of_float64(self):
         """NumPy's float64 errors lie where those of its algorithm must, and ours under the bound."""
