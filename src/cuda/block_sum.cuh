@@ -74,7 +74,7 @@ static __device__ largest_two<REAL> find_largest(const block_sum<REAL> &block, G
 
 /* One column's term, given what the block found. */
 template <typename REAL>
-static __device__ __forceinline__ typename real<REAL>::term term_of(const block_sum<REAL> &block, score<REAL> s, arithmetic kind) {
+static __device__ __noinline__ typename real<REAL>::term term_of(const block_sum<REAL> &block, score<REAL> s, arithmetic kind) {
     typedef real<REAL> R;
     typename R::term t = {R::nothing(), 0, 0};
     s = taken(block, s);
@@ -105,7 +105,7 @@ static __device__ __forceinline__ void set_rest(block_sum<double> &block, uint64
 }
 
 /* kb and what else the terms need, from the two largest scores. */
-template <typename REAL> static __device__ void choose_way(block_sum<REAL> &block, const largest_two<REAL> &m) {
+template <typename REAL> static __device__ __noinline__ void choose_way(block_sum<REAL> &block, const largest_two<REAL> &m) {
     typedef real<REAL> R;
     REAL maximum = m.first.z;
     block.its_maximum = maximum;

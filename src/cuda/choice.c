@@ -2,39 +2,129 @@
 
 #include <string.h>
 
-static const char *const names[CUDA_KERNELS] = {"generic"};
+static const char *const names[CUDA_KERNELS] = {"generic", "warp", "block", "cluster"};
 
 const char *softmax_cuda_kernel_name(int index)
 {
     return index >= 0 && index < CUDA_KERNELS ? names[index] : NULL;
 }
 
-cuda_kernel softmax_cuda_kernel_named(const char *name)
+int softmax_cuda_kernel_named(const char *name)
 {
     for (int i = 0; i < CUDA_KERNELS; i++)
         if (strcmp(name, names[i]) == 0)
-            return (cuda_kernel)i;
-    return CUDA_KERNEL_NONE;
+            return i;
+    return -1;
 }
+
+/* ---- What a job is like ------------------------------------------------------------------------------------------- */
 
 static int is_forward(operation op)
 {
     return op == OPERATION_SOFTMAX || op == OPERATION_LOG_SOFTMAX || op == OPERATION_LOGSUMEXP;
 }
 
-int softmax_cuda_kernel_can(cuda_kernel kernel, const softmax_job *job, int capability)
+static int element_bytes(element type)
 {
-    (void)capability;
-    switch (kernel) {
-    case CUDA_GENERIC:
-        return is_forward(job->op);
-    default:
-        return 0;
-    }
+    return type == ELEMENT_FLOAT64 ? 8 : type == ELEMENT_FLOAT32 ? 4 : 2;
 }
 
-cuda_kernel softmax_cuda_choose(const softmax_job *job, int capability, int multiprocessors)
+/* Rows without options, contiguous, of a type that registers hold. */
+static int is_plain(const softmax_job *job)
 {
-    (void)multiprocessors;
-    return softmax_cuda_kernel_can(CUDA_GENERIC, job, capability) ? CUDA_GENERIC : CUDA_KERNEL_NONE;
+    int bytes = element_bytes(job->x.type), has_y = job->op != OPERATION_LOGSUMEXP;
+    return is_forward(job->op) && job->dimensions == 1 && job->kind != ARITHMETIC_64 && !job->bias.data && !job->mask.data &&
+           !job->lengths.data && !job->causal && job->softcap == 0.0 && job->scale == 1.0 &&
+           (job->x.column_stride == bytes || job->columns == 1) && (uintptr_t)job->x.data % (uintptr_t)bytes == 0 &&
+           (has_y ? job->out.type == job->x.type && (job->out.column_stride == bytes || job->columns == 1) &&
+                        (uintptr_t)job->out.data % (uintptr_t)bytes == 0
+                  : job->x.type == ELEMENT_FLOAT32);
+}
+
+/* Whether every row begins at a multiple of `bytes` and ends at one. */
+static int is_aligned(const softmax_job *job, int bytes)
+{
+    const operand *arrays[2] = {&job->x, &job->out};
+    if (job->columns * element_bytes(job->x.type) % bytes != 0)
+        return 0;
+    for (int i = 0; i < (job->op == OPERATION_LOGSUMEXP ? 1 : 2); i++) {
+        if ((uintptr_t)arrays[i]->data % (uintptr_t)bytes != 0)
+            return 0;
+        for (int d = 0; d < job->dimensions; d++)
+            if (arrays[i]->row_stride[d] % bytes != 0)
+                return 0;
+    }
+    return 1;
+}
+
+/* ---- The table: thread blocks and warps of a row, by its columns --------------------------------------------------- */
+
+typedef struct table_row {
+    int64_t columns; /* up to so many */
+    int cluster;
+    int warps; /* 0: as many as the row has blocks */
+} table_row;
+
+static const table_row float32_table[] = {
+    {8 * 1024, 1, 0}, {16 * 1024, 4, 4}, {32 * 1024, 8, 4}, {64 * 1024, 16, 4}, {128 * 1024, 16, 8},
+    {256 * 1024, 16, 16}, {512 * 1024, 16, 32},
+};
+static const table_row half_table[] = {
+    {8 * 1024, 1, 0}, {16 * 1024, 4, 4}, {32 * 1024, 8, 4}, {64 * 1024, 16, 4}, {128 * 1024, 16, 8},
+    {256 * 1024, 16, 16}, {512 * 1024, 16, 32},
+};
+
+static int blocks_of(int64_t columns)
+{
+    return (int)((columns + SOFTMAX_BLOCK_COLUMNS - 1) / SOFTMAX_BLOCK_COLUMNS);
+}
+
+static int choose_rows(const softmax_job *job, const cuda_device *device, int wants_cluster, cuda_shape *shape)
+{
+    const table_row *table = job->x.type == ELEMENT_FLOAT32 ? float32_table : half_table;
+    int blocks = blocks_of(job->columns);
+    size_t i = wants_cluster ? 1 : 0;
+    if (job->columns > 512 * 1024 || (!wants_cluster && job->columns > 32 * 1024))
+        return 0;
+    while (job->columns > table[i].columns && i + 1 < sizeof float32_table / sizeof *float32_table)
+        i++;
+    shape->kernel = wants_cluster ? CUDA_CLUSTER : CUDA_BLOCK;
+    shape->cluster = wants_cluster ? table[i].cluster : 1;
+    shape->warps = !wants_cluster ? blocks : (blocks + shape->cluster - 1) / shape->cluster;
+    return !wants_cluster || device->capability >= 90;
+}
+
+/* ---- The choice --------------------------------------------------------------------------------------------------- */
+
+static int choose_short(const softmax_job *job, cuda_shape *shape)
+{
+    int bytes = element_bytes(job->x.type);
+    if (job->columns > SOFTMAX_BLOCK_COLUMNS)
+        return 0;
+    shape->kernel = CUDA_WARP;
+    shape->warps = 4;
+    for (shape->lane_columns = 2; 32 * shape->lane_columns < job->columns; shape->lane_columns *= 2)
+        ;
+    while (shape->lane_columns < 32 && !is_aligned(job, shape->lane_columns * bytes < 16 ? shape->lane_columns * bytes : 16))
+        shape->lane_columns = 32;
+    shape->vectors = is_aligned(job, shape->lane_columns * bytes < 16 ? shape->lane_columns * bytes : 16);
+    return 1;
+}
+
+int softmax_cuda_choose(const softmax_job *job, const cuda_device *device, cuda_kernel wanted, cuda_shape *shape)
+{
+    int any = wanted == CUDA_ANY_KERNEL, plain = is_plain(job);
+    memset(shape, 0, sizeof *shape);
+    shape->multiprocessors = device->multiprocessors;
+    shape->vectors = is_aligned(job, 16);
+    if (plain && (any || wanted == CUDA_WARP) && choose_short(job, shape))
+        return 1;
+    if (plain && (wanted == CUDA_BLOCK || (any && job->columns <= 8192)) && choose_rows(job, device, 0, shape))
+        return 1;
+    if (plain && (any || wanted == CUDA_CLUSTER) && choose_rows(job, device, 1, shape))
+        return 1;
+    if (plain && any && choose_rows(job, device, 0, shape))
+        return 1;
+    shape->kernel = CUDA_GENERIC;
+    return (any || wanted == CUDA_GENERIC) && is_forward(job->op);
 }

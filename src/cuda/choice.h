@@ -1,22 +1,37 @@
-/* Which kernel a job takes: by its shape alone. Needs no GPU and no CUDA header. */
+/* Which kernel a job takes, and in which shape it is launched: by the job's shape alone. Needs no GPU and no CUDA header. */
 #ifndef SOFTMAX_CUDA_CHOICE_H
 #define SOFTMAX_CUDA_CHOICE_H
 
 #include "../kernels.h"
 
 typedef enum cuda_kernel {
-    CUDA_KERNEL_NONE = -1,
     CUDA_GENERIC, /* anything */
+    CUDA_WARP,    /* a warp a row, or several rows a warp */
+    CUDA_BLOCK,   /* a thread block a row */
+    CUDA_CLUSTER, /* a cluster of thread blocks a row */
     CUDA_KERNELS
 } cuda_kernel;
 
-/* The kernel of that name, CUDA_KERNEL_NONE if there is none. */
-cuda_kernel softmax_cuda_kernel_named(const char *name);
+#define CUDA_ANY_KERNEL CUDA_KERNELS
 
-/* Whether a kernel can run a job. */
-int softmax_cuda_kernel_can(cuda_kernel kernel, const softmax_job *job, int capability);
+typedef struct cuda_device {
+    int capability; /* 90 for 9.0 */
+    int multiprocessors;
+} cuda_device;
 
-/* The best kernel for a job on a GPU of this compute capability (90 for 9.0) with so many multiprocessors. */
-cuda_kernel softmax_cuda_choose(const softmax_job *job, int capability, int multiprocessors);
+typedef struct cuda_shape {
+    cuda_kernel kernel;
+    int multiprocessors;
+    int vectors; /* accesses of 16 bytes, or of what a lane holds of a short row; otherwise element by element */
+    int warps;   /* in a thread block */
+    int cluster; /* thread blocks of a row */
+    int lane_columns; /* CUDA_WARP: columns of a row in a lane */
+} cuda_shape;
+
+/* The kernel of that name, -1 if there is none. */
+int softmax_cuda_kernel_named(const char *name);
+
+/* How a job is launched, by the kernel that is wanted (CUDA_ANY_KERNEL: the best); 0: no such kernel can run it. */
+int softmax_cuda_choose(const softmax_job *job, const cuda_device *device, cuda_kernel wanted, cuda_shape *shape);
 
 #endif

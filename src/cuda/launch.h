@@ -4,18 +4,22 @@
 
 #include <cuda_runtime_api.h>
 
-#include "../kernels.h"
+#include "choice.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-typedef struct cuda_device {
-    int multiprocessors;
-    int capability; /* 90 for 9.0 */
-} cuda_device;
+cudaError_t softmax_cuda_generic_forward(const softmax_job *job, const cuda_shape *shape); /* generic.cu */
 
-cudaError_t softmax_cuda_generic_forward(const softmax_job *job, const cuda_device *device); /* generic.cu */
+/* rows_*.cu: contiguous rows in registers; the job's x and out are of that type. */
+cudaError_t softmax_cuda_rows_float32(const softmax_job *job, const cuda_shape *shape);
+cudaError_t softmax_cuda_rows_float16(const softmax_job *job, const cuda_shape *shape);
+cudaError_t softmax_cuda_rows_bfloat16(const softmax_job *job, const cuda_shape *shape);
+/* short_*.cu: several rows a warp */
+cudaError_t softmax_cuda_short_float32(const softmax_job *job, const cuda_shape *shape);
+cudaError_t softmax_cuda_short_float16(const softmax_job *job, const cuda_shape *shape);
+cudaError_t softmax_cuda_short_bfloat16(const softmax_job *job, const cuda_shape *shape);
 
 #ifdef __cplusplus
 }

@@ -10,6 +10,7 @@ static __device__ __forceinline__ char *row_of(const softmax_job &job, const ope
     if (!a.data) return NULL;
     if (job.dimensions == 1) return a.data + row * a.row_stride[0];
     char *address = a.data;
+#pragma unroll 1
     for (int d = job.dimensions - 1; d > 0; d--) {
         int64_t rest = row / job.shape[d];
         address += (row - rest * job.shape[d]) * a.row_stride[d];
@@ -18,8 +19,12 @@ static __device__ __forceinline__ char *row_of(const softmax_job &job, const ope
     return address + row * a.row_stride[0];
 }
 
+/* The same where the rows have one dimension. */
+static __device__ __forceinline__ char *flat_row(const operand &a, int64_t row) { return a.data + row * a.row_stride[0]; }
+
 /* The row's coordinate in one dimension. */
 static __device__ __forceinline__ int64_t coordinate_of(const softmax_job &job, int64_t row, int dimension) {
+#pragma unroll 1
     for (int d = job.dimensions - 1; d > dimension; d--) row /= job.shape[d];
     return dimension == 0 ? row : row % job.shape[dimension];
 }

@@ -4,7 +4,7 @@
 
 #include "block_sum.cuh"
 
-template <typename REAL> static __device__ void add_block(row_state *row, const block_sum<REAL> &block, arithmetic kind) {
+template <typename REAL> static __device__ __noinline__ void add_block(row_state *row, const block_sum<REAL> &block, arithmetic kind) {
     row_state added = row_state_empty();
     added.maximum = (double)block.maximum;
     added.maximum_low = (double)block.maximum_low;
@@ -28,7 +28,7 @@ template <typename REAL> struct row_result {
 };
 
 template <typename REAL>
-static __device__ row_result<REAL> result_of_state(const row_state *s, arithmetic kind, bool want_log, bool empty_zero) {
+static __device__ __noinline__ row_result<REAL> result_of_state(const row_state *s, arithmetic kind, bool want_log, bool empty_zero) {
     row_result<REAL> r;
     row_total total;
     memset(&r, 0, sizeof r);
@@ -65,7 +65,7 @@ template <typename REAL> struct block_factor {
 };
 
 template <typename REAL>
-static __device__ block_factor<REAL> factor_of(const row_result<REAL> &r, const block_sum<REAL> &block, arithmetic kind) {
+static __device__ __noinline__ block_factor<REAL> factor_of(const row_result<REAL> &r, const block_sum<REAL> &block, arithmetic kind) {
     typedef real<REAL> R;
     double maximum = (double)block.maximum, maximum_low = (double)block.maximum_low;
     int64_t exponent = block.kb - SOFTMAX_BIAS - r.k + R::out_bias;

@@ -58,41 +58,57 @@ static cudaError_t read_device(int index, cuda_device *device)
 
 /* ---- The job ------------------------------------------------------------------------------------------------------ */
 
-/* The kernel that runs: the option's, $SOFTMAX_CUDA_KERNEL's where it can run the job, or the best. */
-static softmax_status choose(const softmax_job *job, const cuda_device *device, cuda_kernel *kernel, char *words,
+/* How the job is launched: by the option's kernel, by $SOFTMAX_CUDA_KERNEL's where that can run it, or by the best. */
+static softmax_status choose(const softmax_job *job, const cuda_device *device, cuda_shape *shape, char *words,
                              size_t bytes)
 {
-    const char *forced = job->cuda_kernel, *variable = getenv("SOFTMAX_CUDA_KERNEL");
-    const char *name = forced ? forced : variable && *variable ? variable : NULL;
-    *kernel = softmax_cuda_choose(job, device->capability, device->multiprocessors);
-    if (*kernel == CUDA_KERNEL_NONE) {
-        snprintf(words, bytes, "this operation has no CUDA kernel yet; the CPU is allowed");
+    const char *variable = getenv("SOFTMAX_CUDA_KERNEL");
+    const char *name = job->cuda_kernel ? job->cuda_kernel : variable && *variable ? variable : NULL;
+    int named = name ? softmax_cuda_kernel_named(name) : CUDA_ANY_KERNEL;
+    if (named < 0) {
+        snprintf(words, bytes, "%s is %.40s; a name that softmax_cuda_kernel_name lists is allowed",
+                 job->cuda_kernel ? "cuda_kernel" : "SOFTMAX_CUDA_KERNEL", name);
+        return SOFTMAX_ERROR_OPTION;
+    }
+    if (softmax_cuda_choose(job, device, (cuda_kernel)named, shape))
+        return SOFTMAX_OK;
+    if (!softmax_cuda_choose(job, device, CUDA_ANY_KERNEL, shape)) {
+        snprintf(words, bytes, "the tensors are on cuda:%d; this operation has no CUDA kernel yet: the CPU is allowed",
+                 job->device);
         return SOFTMAX_ERROR_DEVICE;
     }
-    if (!name)
-        return SOFTMAX_OK;
-    cuda_kernel named = softmax_cuda_kernel_named(name);
-    if (named != CUDA_KERNEL_NONE && softmax_cuda_kernel_can(named, job, device->capability))
-        *kernel = named;
-    else if (named == CUDA_KERNEL_NONE || forced) {
-        snprintf(words, bytes, "%s is %.40s; %s", forced ? "cuda_kernel" : "SOFTMAX_CUDA_KERNEL", name,
-                 named == CUDA_KERNEL_NONE ? "a name that softmax_cuda_kernel_name lists is allowed"
-                                           : "a kernel that can run this call is allowed");
+    if (job->cuda_kernel) {
+        snprintf(words, bytes, "cuda_kernel is %.40s; a kernel that can run this call on this GPU is allowed", name);
         return SOFTMAX_ERROR_OPTION;
     }
     return SOFTMAX_OK;
 }
 
-static cudaError_t launch(const softmax_job *job, cuda_kernel kernel, const cuda_device *device)
+typedef cudaError_t (*launcher)(const softmax_job *job, const cuda_shape *shape);
+
+static cudaError_t launch(const softmax_job *job, const cuda_shape *shape)
 {
-    (void)kernel;
-    return softmax_cuda_generic_forward(job, device);
+    static const launcher shorts[] = {[ELEMENT_FLOAT32] = softmax_cuda_short_float32,
+                                      [ELEMENT_FLOAT16] = softmax_cuda_short_float16,
+                                      [ELEMENT_BFLOAT16] = softmax_cuda_short_bfloat16};
+    static const launcher rows[] = {[ELEMENT_FLOAT32] = softmax_cuda_rows_float32,
+                                    [ELEMENT_FLOAT16] = softmax_cuda_rows_float16,
+                                    [ELEMENT_BFLOAT16] = softmax_cuda_rows_bfloat16};
+    switch (shape->kernel) {
+    case CUDA_WARP:
+        return shorts[job->x.type](job, shape);
+    case CUDA_BLOCK:
+    case CUDA_CLUSTER:
+        return rows[job->x.type](job, shape);
+    default:
+        return softmax_cuda_generic_forward(job, shape);
+    }
 }
 
 softmax_status softmax_run_cuda(const softmax_job *job, char *words, size_t bytes)
 {
     cuda_device device;
-    cuda_kernel kernel;
+    cuda_shape shape;
     int current;
     softmax_status status;
     cudaError_t error = cudaGetDevice(&current);
@@ -102,9 +118,9 @@ softmax_status softmax_run_cuda(const softmax_job *job, char *words, size_t byte
         error = read_device(job->device, &device);
     if (error != cudaSuccess)
         return refuse(error, "the device cannot be used", words, bytes);
-    status = choose(job, &device, &kernel, words, bytes);
+    status = choose(job, &device, &shape, words, bytes);
     if (status == SOFTMAX_OK && !job->scratch_needed) {
-        error = launch(job, kernel, &device);
+        error = launch(job, &shape);
         if (error != cudaSuccess)
             status = refuse(error, "the launch failed", words, bytes);
     }

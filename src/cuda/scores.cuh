@@ -81,7 +81,7 @@ static __device__ __forceinline__ score<REAL> scaled_score(REAL x, REAL b, bool 
     return s;
 }
 
-template <typename REAL> static __device__ __forceinline__ score<REAL> score_at(const softmax_job &job, const row_source<REAL> &s, int64_t column) {
+template <typename REAL> static __device__ __noinline__ score<REAL> score_at(const softmax_job &job, const row_source<REAL> &s, int64_t column) {
     score<REAL> masked = {-real<REAL>::infinity(), 0}, result;
     REAL x;
     if (column >= s.limit) return masked;

@@ -1,0 +1,186 @@
+/* A block of columns in a warp's registers: numerics/terms.h's fast terms, for blocks whose maximum is below TERM32_LIMIT in size. */
+#ifndef SOFTMAX_CUDA_REGISTER_BLOCK_CUH
+#define SOFTMAX_CUDA_REGISTER_BLOCK_CUH
+
+#include "../numerics/readout.h"
+#include "cells.cuh"
+#include "warp_sums.cuh"
+
+/* What the row must know of a block. */
+struct block_note {
+    float maximum; /* -inf: nothing in it; NaN: a NaN */
+    float top;     /* the maximum's v */
+    int kb;
+    uint64_t digits; /* without the maximum, in units 2^(kb - 41); there are no negative ones */
+};
+
+/* One term's value; the bits of its digits are added up with their constants left in. */
+template <arithmetic KIND> static __device__ __forceinline__ float add_term(float z, float magic, uint32_t &high, uint32_t &low) {
+    if (KIND == ARITHMETIC_32) {
+        term32 t = term32_fast(z, 0.0f, magic, ARITHMETIC_32);
+        high += t.high + float_bits(TERM32_HIGH);
+        low += t.low + float_bits(TERM32_LOW);
+        return t.v;
+    }
+    float t = fmaf(z, TERM32_LOG2E, magic), r = fmaf(t - magic, -TERM32_LN2_HI, z), p, v, a, b;
+    if (KIND == ARITHMETIC_FLOAT16) {
+        p = fmaf(TERM16_C5, r, TERM16_C4);
+        p = fmaf(p, r, TERM16_C3);
+        p = fmaf(p, r, TERM16_C2);
+        p = fmaf(p, r, TERM16_C1);
+    } else {
+        p = fmaf(TERMB16_C4, r, TERMB16_C3);
+        p = fmaf(p, r, TERMB16_C2);
+        p = fmaf(p, r, TERMB16_C1);
+    }
+    p = fmaf(p, r, 1.0f);
+    v = bits_float(float_bits(p) + (float_bits(t) << 23)); /* a move of the exponent */
+    a = v + TERM32_HIGH;
+    b = v - (a - TERM32_BOTH);
+    high += float_bits(a);
+    low += float_bits(b);
+    return v;
+}
+
+/* Whether a note tells of scores that the fast terms are not for. */
+static __device__ __forceinline__ bool is_slow(const block_note &n) { return fabsf(n.maximum) >= TERM32_LIMIT && fabsf(n.maximum) < INFINITY; }
+
+/* The block's note from each lane's two largest and scores; KEEP_SCORES: z stay as they are, else they become v. */
+template <arithmetic KIND, int N, bool KEEP_SCORES>
+static __device__ __forceinline__ block_note sum_block(float first, float second, float *z) {
+    block_note note;
+    uint32_t key = order_of(first), top = __reduce_max_sync(EVERY_LANE, key);
+    uint32_t owners = __ballot_sync(EVERY_LANE, key == top);
+    if ((int)(threadIdx.x & 31) == __ffs(owners) - 1) key = order_of(second);
+    second = of_order(__reduce_max_sync(EVERY_LANE, key));
+    note.maximum = of_order(top) + 0.0f; /* -0 is taken as +0 */
+    const float maximum = note.maximum == -INFINITY ? 0.0f : note.maximum;
+    const float kb = term32_exponent(fmaxf(second, maximum - TERM32_SPREAD));
+    const float magic = TERM32_MAGIC + SOFTMAX_BIAS - kb, floor_score = term32_floor(kb);
+    uint32_t high = 0, low = 0, high_top = 0, low_top = 0;
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        float v = add_term<KIND>(fmaxf(z[i], floor_score), magic, high, low);
+        if (!KEEP_SCORES) z[i] = v;
+    }
+    high = __reduce_add_sync(EVERY_LANE, high);
+    low = __reduce_add_sync(EVERY_LANE, low);
+    note.top = add_term<KIND>(fmaxf(note.maximum, floor_score), magic, high_top, low_top);
+    high -= high_top + (uint32_t)(N * 32 - 1) * float_bits(TERM32_HIGH);
+    low -= low_top + (uint32_t)(N * 32 - 1) * float_bits(TERM32_LOW);
+    note.digits = (uint64_t)((int64_t)(int32_t)high * (1 << (TERM32_LOW_UNIT - TERM32_HIGH_UNIT)) + (int32_t)low);
+    note.kb = (int)kb;
+    return note;
+}
+
+/* e^maximum = f 2^k of a block that is not slow, as exp_of_maximum gives it. */
+template <arithmetic KIND> static __device__ __forceinline__ double top_power(const block_note &n, int &k) {
+    if (KIND != ARITHMETIC_32) { /* the term itself, moved */
+        k = (int)term32_exponent(n.maximum);
+        return (double)bits_float(float_bits(n.top) - ((uint32_t)(k - n.kb + SOFTMAX_BIAS) << 23));
+    }
+    const pair one = {1.0, 0.0};
+    double x = (double)n.maximum, t = fma(x, SOFTMAX_LOG2E, SOFTMAX_MAGIC64), whole = t - SOFTMAX_MAGIC64;
+    pair r = two_sum(fma(whole, -SOFTMAX_LN2_HI, x), whole * -SOFTMAX_LN2_LO);
+    k = (int)whole;
+    return pair_add(one, expm1_reduced(r.hi, r.lo)).hi;
+}
+
+/* How a row's blocks become results: from its sum 2^k (f + rest). */
+struct row_answer {
+    float maximum;
+    int k;
+    double inverse;  /* 2^k / sum */
+    float most;      /* the largest result, 2^64 times its size */
+    float minus_log; /* maximum - logsumexp */
+    float logsumexp;
+    int slow; /* nothing here counts: the row is for the generic code */
+};
+
+static __device__ __forceinline__ bool is_constant(const row_answer &r) { return !(fabsf(r.maximum) < INFINITY); }
+
+/* What every result of a constant row is, as a cell. */
+template <typename T> static __device__ __forceinline__ uint32_t constant_of(const row_answer &r, bool want_log, bool empty_zero) {
+    if (r.maximum == -INFINITY && empty_zero) return want_log ? cell<T>::nothing : 0u;
+    return cell<T>::nan;
+}
+
+template <arithmetic KIND> static __device__ __forceinline__ row_answer answer_of(float maximum, int k, double f, double rest, operation op) {
+    row_answer r;
+    r.maximum = maximum;
+    r.k = k;
+    r.inverse = 0.0;
+    r.most = r.minus_log = 0.0f;
+    r.logsumexp = maximum != maximum ? bits_float(0x7fc00000u) : maximum;
+    r.slow = 0;
+    if (op == OPERATION_SOFTMAX) {
+        r.inverse = KIND == ARITHMETIC_32 ? 1.0 / (f + rest) : (double)__frcp_rn((float)(f + rest));
+        r.most = (float)(f * r.inverse * 0x1p64);
+    } else if (!is_constant(r)) {
+        pair ratio = {rest / f, 0.0}, logarithm = log1p_pair(ratio), sum;
+        r.minus_log = (float)(0.0 - logarithm.hi);
+        sum = two_sum((double)maximum, logarithm.hi);
+        r.logsumexp = round_to_float32(sum.hi + (sum.lo + (logarithm.lo + 0.0)));
+    }
+    return r;
+}
+
+/* What a block's values are multiplied by: numerics as in results.cuh's factor_of. */
+struct register_factor {
+    float hi, lo;
+    float cut;
+    float most;
+    bool is_far;  /* values come down by 2^100 first */
+    bool is_plain; /* short arithmetic: hi is 2^-64 of the others' scale, and one multiplication is all */
+};
+
+template <arithmetic KIND> static __device__ __forceinline__ register_factor factor_of(const row_answer &r, float maximum, float top, int kb) {
+    register_factor f;
+    int exponent = kb - SOFTMAX_BIAS - r.k + 64;
+    f.is_far = kb - r.k < -140;
+    f.hi = f.lo = 0.0f;
+    f.most = f.cut = r.most;
+    f.is_plain = false;
+    if (maximum != -INFINITY && exponent >= -195) {
+        if (f.is_far) exponent += 100;
+        double g = r.inverse * bits_double((uint64_t)(1023 + exponent) << 52);
+        f.hi = (float)g;
+        if (KIND == ARITHMETIC_32)
+            f.lo = (float)(g - (double)f.hi);
+        else if (!f.is_far && exponent >= -50) {
+            f.is_plain = true;
+            f.hi = bits_float(float_bits(f.hi) - (64u << 23));
+        }
+        if (maximum == r.maximum) f.cut = fmaf(top, f.hi, top * f.lo);
+    }
+    return f;
+}
+
+/* y = v factor, flushed to +0 where it is below 2^-126 once it is rounded as if exponents had no end. */
+template <arithmetic KIND, int N> static __device__ __forceinline__ void scale_block(const register_factor &f, float *v) {
+    if (KIND != ARITHMETIC_32 && f.is_plain) {
+#pragma unroll
+        for (int i = 0; i < N; i++) asm("mul.ftz.f32 %0, %0, %1;" : "+f"(v[i]) : "f"(f.hi));
+        return;
+    }
+    if (f.is_far) { /* only the block's own maximum, far above kb, may be more than 0 */
+#pragma unroll
+        for (int i = 0; i < N; i++) v[i] = fmaxf(v[i], 0x1p8f) * 0x1p-100f;
+    }
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        float b = fmaf(v[i], f.hi, v[i] * f.lo);
+        b = b >= f.cut ? f.most : b;
+        asm("mul.ftz.f32 %0, %1, 0f1F800000;" : "=f"(v[i]) : "f"(b));
+    }
+}
+
+template <typename T, int N> static __device__ __forceinline__ void log_block(const row_answer &r, float *z) {
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        float y = (z[i] - r.maximum) + r.minus_log;
+        z[i] = y > -cell<T>::least() ? 0.0f : y;
+    }
+}
+
+#endif
