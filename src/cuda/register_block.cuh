@@ -105,7 +105,7 @@ template <typename T> static __device__ __forceinline__ uint32_t constant_of(con
     return cell<T>::nan;
 }
 
-template <arithmetic KIND> static __device__ __forceinline__ row_answer answer_of(float maximum, int k, double f, double rest, operation op) {
+template <arithmetic KIND, bool LOG> static __device__ __forceinline__ row_answer answer_of(float maximum, int k, double f, double rest) {
     row_answer r;
     r.maximum = maximum;
     r.k = k;
@@ -113,7 +113,7 @@ template <arithmetic KIND> static __device__ __forceinline__ row_answer answer_o
     r.most = r.minus_log = 0.0f;
     r.logsumexp = maximum != maximum ? bits_float(0x7fc00000u) : maximum;
     r.slow = 0;
-    if (op == OPERATION_SOFTMAX) {
+    if (!LOG) {
         r.inverse = KIND == ARITHMETIC_32 ? 1.0 / (f + rest) : (double)__frcp_rn((float)(f + rest));
         r.most = (float)(f * r.inverse * 0x1p64);
     } else if (!is_constant(r)) {

@@ -94,7 +94,7 @@ static __device__ __forceinline__ row_part merge_parts(const row_part *parts, in
 }
 
 /* A row of one block needs no accumulator: the digits are exact in a double. */
-template <arithmetic KIND> static __device__ __forceinline__ row_answer answer_of_block(const block_note &n, operation op) {
+template <arithmetic KIND, bool LOG> static __device__ __forceinline__ row_answer answer_of_block(const block_note &n) {
     int k = 0;
     double f = 1.0, rest = 0.0;
     row_answer r;
@@ -102,13 +102,13 @@ template <arithmetic KIND> static __device__ __forceinline__ row_answer answer_o
         f = top_power<KIND>(n, k);
         rest = (double)n.digits * bits_double((uint64_t)(1023 + n.kb - TERM32_LOW_UNIT - k) << 52);
     }
-    r = answer_of<KIND>(n.maximum, k, f, rest, op);
+    r = answer_of<KIND, LOG>(n.maximum, k, f, rest);
     r.slow = is_slow(n);
     return r;
 }
 
-template <arithmetic KIND> static __device__ __forceinline__ row_answer answer_of_part(const row_part &p, operation op) {
-    row_answer r = answer_of<KIND>(p.maximum, p.k, p.f, read_rest(p), op);
+template <arithmetic KIND, bool LOG> static __device__ __forceinline__ row_answer answer_of_part(const row_part &p) {
+    row_answer r = answer_of<KIND, LOG>(p.maximum, p.k, p.f, read_rest(p));
     r.slow = p.slow;
     return r;
 }

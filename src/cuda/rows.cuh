@@ -62,7 +62,7 @@ static __device__ __forceinline__ void exchange(const row_part &mine, row_part *
 
 /* ---- The kernel: a thread block or a cluster a row ---------------------------------------------------------------------------------------- */
 
-template <typename T, int VEC>
+template <typename T, int VEC, bool LOG>
 static __device__ __forceinline__ void rows_of_blocks(const softmax_job &job, int cluster) {
     typedef lane_words<T, VEC, LANE_COLUMNS> lanes;
     const arithmetic kind = cell<T>::kind;
@@ -75,7 +75,6 @@ static __device__ __forceinline__ void rows_of_blocks(const softmax_job &job, in
     const int64_t row = cluster > 1 ? blockIdx.x / (unsigned)cluster : blockIdx.x;
     const int64_t first = (int64_t)(rank * warps + warp) * SOFTMAX_BLOCK_COLUMNS, left = job.columns - first;
     const int count = left < SOFTMAX_BLOCK_COLUMNS ? (int)left : SOFTMAX_BLOCK_COLUMNS;
-    const bool want_log = job.op != OPERATION_SOFTMAX;
     uint32_t words[lanes::words];
     float v[LANE_COLUMNS], m1, m2;
     block_note note;
@@ -85,7 +84,7 @@ static __device__ __forceinline__ void rows_of_blocks(const softmax_job &job, in
     if (cluster > 1) begin_exchange(&barrier, cluster);
     cell<T>::template largest_two<lanes::words>(words, m1, m2);
     lanes::open(words, v);
-    note = want_log ? sum_block<kind, LANE_COLUMNS, true>(m1, m2, v) : sum_block<kind, LANE_COLUMNS, false>(m1, m2, v);
+    note = sum_block<kind, LANE_COLUMNS, LOG>(m1, m2, v);
     if (lane == 0) notes[warp] = note;
     __syncthreads();
     if (cluster > 1) wait_for_cluster();
@@ -95,7 +94,7 @@ static __device__ __forceinline__ void rows_of_blocks(const softmax_job &job, in
             exchange(part, parts, &barrier, rank, cluster);
             part = merge_parts(parts, cluster);
         }
-        answer = answer_of_part<kind>(part, job.op);
+        answer = answer_of_part<kind, LOG>(part);
         if (lane == 0) shared_answer = answer;
     }
     __syncthreads();
@@ -104,16 +103,16 @@ static __device__ __forceinline__ void rows_of_blocks(const softmax_job &job, in
         if (rank == 0 && warp == 0) slow_row(job, row);
         return;
     }
-    if (job.op == OPERATION_LOGSUMEXP) {
+    if (LOG && job.op == OPERATION_LOGSUMEXP) {
         if (rank == 0 && threadIdx.x == 0) store_result(flat_row(job.out, row), job.out.type, answer.logsumexp);
         return;
     }
     char *out = flat_row(job.out, row) + first * (int64_t)sizeof(T);
     if (is_constant(answer)) {
-        lanes::fill(out, count, constant_of<T>(answer, want_log, job.empty_zero));
+        lanes::fill(out, count, constant_of<T>(answer, LOG, job.empty_zero));
         return;
     }
-    if (want_log)
+    if (LOG)
         log_block<T, LANE_COLUMNS>(answer, v);
     else
         scale_block<kind, LANE_COLUMNS>(factor_of<kind>(answer, note.maximum, note.top, note.kb), v);

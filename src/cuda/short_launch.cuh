@@ -6,21 +6,29 @@
 #include "short_rows.cuh"
 
 #define SHORT_WARPS 4
+#define SHORT_RESIDENT 6 /* thread blocks on a multiprocessor: 72 registers */
 
-template <typename T, int N, int VEC> static __global__ void __launch_bounds__(32 * SHORT_WARPS, 8) warp_rows(const __grid_constant__ softmax_job job) {
-    short_rows<T, N, VEC>(job);
+template <typename T, int N, int VEC, bool LOG> static __global__ void __launch_bounds__(32 * SHORT_WARPS, SHORT_RESIDENT) warp_rows(const __grid_constant__ softmax_job job) {
+    short_rows<T, N, VEC, LOG>(job);
+}
+
+typedef void (*short_kernel)(softmax_job);
+
+template <typename T, bool LOG> static short_kernel short_kernel_of(const cuda_shape *shape) {
+    const int full = 16 / (int)sizeof(T);
+    if (!shape->vectors) return warp_rows<T, 32, 1, LOG>;
+    switch (shape->lane_columns) {
+    case 2: return warp_rows<T, 2, 2, LOG>;
+    case 4: return warp_rows<T, 4, 4, LOG>;
+    case 8: return warp_rows<T, 8, full, LOG>;
+    case 16: return warp_rows<T, 16, full, LOG>;
+    default: return warp_rows<T, 32, full, LOG>;
+    }
 }
 
 template <typename T> static cudaError_t launch_short(const softmax_job *job, const cuda_shape *shape) {
-    typedef void (*short_kernel)(softmax_job);
-    const int full = 16 / (int)sizeof(T), n = shape->lane_columns;
-    const int64_t rows_of_block = SHORT_WARPS * 32 / n, blocks = (job->rows + rows_of_block - 1) / rows_of_block;
-    short_kernel kernel = !shape->vectors ? warp_rows<T, 32, 1>
-                          : n == 2        ? warp_rows<T, 2, 2>
-                          : n == 4        ? warp_rows<T, 4, 4>
-                          : n == 8        ? warp_rows<T, 8, full>
-                          : n == 16       ? warp_rows<T, 16, full>
-                                          : warp_rows<T, 32, full>;
+    const int64_t rows_of_block = SHORT_WARPS * 32 / shape->lane_columns, blocks = (job->rows + rows_of_block - 1) / rows_of_block;
+    short_kernel kernel = job->op == OPERATION_SOFTMAX ? short_kernel_of<T, false>(shape) : short_kernel_of<T, true>(shape);
     kernel<<<(unsigned)(blocks < 0x7fffffff ? blocks : 0x7fffffff), 32 * SHORT_WARPS, 0, (cudaStream_t)job->stream>>>(*job);
     return cudaGetLastError();
 }
