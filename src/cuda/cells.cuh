@@ -125,15 +125,20 @@ template <typename T, int VEC, int N> struct lane_words {
     static const int words = N / in_word;
     typedef typename access<VEC * sizeof(T)>::word word;
 
-    static __device__ __forceinline__ int column(int access) { return (access * 32 + (int)(threadIdx.x & 31)) * VEC; }
+    /* Where this lane's first access is; how many columns there are from there on. */
+    static __device__ __forceinline__ unsigned offset() { return (threadIdx.x & 31u) * (unsigned)(VEC * sizeof(T)); }
+    static __device__ __forceinline__ int left(int count) { return count - (int)(threadIdx.x & 31u) * VEC; }
 
+    /* from: the block's first column */
     static __device__ __forceinline__ void load(const char *from, int count, uint32_t *w) {
+        const word *at = (const word *)(from + offset());
+        const int columns = left(count);
 #pragma unroll
         for (int i = 0; i < N / VEC; i++) {
 #pragma unroll
             for (int j = 0; j < per_access; j++) w[i * per_access + j] = cell<T>::nothing;
-            if (column(i) < count) {
-                split(__ldcs((const word *)from + i * 32 + (threadIdx.x & 31)), w + i * per_access);
+            if (columns > i * 32 * VEC) {
+                split(__ldcs(at + i * 32), w + i * per_access);
                 if (VEC < cell<T>::in_word) w[i] |= cell<T>::nothing & 0xffff0000u;
             }
         }
@@ -148,6 +153,8 @@ template <typename T, int VEC, int N> struct lane_words {
         }
     }
     static __device__ __forceinline__ void store(char *to, int count, const float *y) {
+        word *at = (word *)(to + offset());
+        const int columns = left(count);
 #pragma unroll
         for (int i = 0; i < N / VEC; i++) {
             uint32_t part[per_access];
@@ -156,17 +163,19 @@ template <typename T, int VEC, int N> struct lane_words {
             for (int j = 0; j < per_access; j++)
                 part[j] = in_word == 1 ? cell<T>::close_one(y[i * VEC + j]) : cell<T>::close(y + i * VEC + j * in_word);
             join(part, w);
-            if (column(i) < count) __stcs((word *)to + i * 32 + (threadIdx.x & 31), w);
+            if (columns > i * 32 * VEC) __stcs(at + i * 32, w);
         }
     }
     static __device__ __forceinline__ void fill(char *to, int count, uint32_t value) {
+        word *at = (word *)(to + offset());
+        const int columns = left(count);
         uint32_t part[per_access];
         word w;
         for (int j = 0; j < per_access; j++) part[j] = value;
         join(part, w);
 #pragma unroll
         for (int i = 0; i < N / VEC; i++)
-            if (column(i) < count) __stcs((word *)to + i * 32 + (threadIdx.x & 31), w);
+            if (columns > i * 32 * VEC) __stcs(at + i * 32, w);
     }
 };
 

@@ -57,41 +57,30 @@ static int is_aligned(const softmax_job *job, int bytes)
     return 1;
 }
 
-/* ---- The table: thread blocks and warps of a row, by its columns --------------------------------------------------- */
+/* ---- The table: thread blocks of a row, by its columns ------------------------------------------------------------- */
 
 typedef struct table_row {
     int64_t columns; /* up to so many */
-    int cluster;
-    int warps; /* 0: as many as the row has blocks */
+    int cluster;     /* 1: a thread block */
 } table_row;
 
-static const table_row float32_table[] = {
-    {8 * 1024, 1, 0}, {16 * 1024, 4, 4}, {32 * 1024, 8, 4}, {64 * 1024, 16, 4}, {128 * 1024, 16, 8},
-    {256 * 1024, 16, 16}, {512 * 1024, 16, 32},
-};
-static const table_row half_table[] = {
-    {8 * 1024, 1, 0}, {16 * 1024, 4, 4}, {32 * 1024, 8, 4}, {64 * 1024, 16, 4}, {128 * 1024, 16, 8},
-    {256 * 1024, 16, 16}, {512 * 1024, 16, 32},
-};
+/* Measured on an H200 (docs/results): a thread block has at most 16 warps of a block of columns each, a cluster 16 thread blocks. */
+static const table_row float32_table[] = {{16 * 1024, 1}, {32 * 1024, 8}, {64 * 1024, 8}, {256 * 1024, 16}};
+static const table_row half_table[] = {{16 * 1024, 1}, {32 * 1024, 8}, {64 * 1024, 8}, {256 * 1024, 16}};
+enum { TABLE_ROWS = 4, MOST_WARPS = 16 };
 
-static int blocks_of(int64_t columns)
+static int choose_rows(const softmax_job *job, const cuda_device *device, cuda_kernel wanted, cuda_shape *shape)
 {
-    return (int)((columns + SOFTMAX_BLOCK_COLUMNS - 1) / SOFTMAX_BLOCK_COLUMNS);
-}
-
-static int choose_rows(const softmax_job *job, const cuda_device *device, int wants_cluster, cuda_shape *shape)
-{
-    const table_row *table = job->x.type == ELEMENT_FLOAT32 ? float32_table : half_table;
-    int blocks = blocks_of(job->columns);
-    size_t i = wants_cluster ? 1 : 0;
-    if (job->columns > 512 * 1024 || (!wants_cluster && job->columns > 32 * 1024))
+    const table_row *row = job->x.type == ELEMENT_FLOAT32 ? float32_table : half_table, *end = row + TABLE_ROWS;
+    int blocks = (int)((job->columns + SOFTMAX_BLOCK_COLUMNS - 1) / SOFTMAX_BLOCK_COLUMNS);
+    while (row < end && (job->columns > row->columns || (wanted == CUDA_CLUSTER && row->cluster == 1)))
+        row++;
+    if (row == end || (row->cluster > 1 && (wanted == CUDA_BLOCK || device->capability < 90)))
         return 0;
-    while (job->columns > table[i].columns && i + 1 < sizeof float32_table / sizeof *float32_table)
-        i++;
-    shape->kernel = wants_cluster ? CUDA_CLUSTER : CUDA_BLOCK;
-    shape->cluster = wants_cluster ? table[i].cluster : 1;
-    shape->warps = !wants_cluster ? blocks : (blocks + shape->cluster - 1) / shape->cluster;
-    return !wants_cluster || device->capability >= 90;
+    shape->kernel = row->cluster > 1 ? CUDA_CLUSTER : CUDA_BLOCK;
+    shape->cluster = row->cluster;
+    shape->warps = (blocks + row->cluster - 1) / row->cluster;
+    return 1;
 }
 
 /* ---- The choice --------------------------------------------------------------------------------------------------- */
@@ -119,11 +108,7 @@ int softmax_cuda_choose(const softmax_job *job, const cuda_device *device, cuda_
     shape->vectors = is_aligned(job, 16);
     if (plain && (any || wanted == CUDA_WARP) && choose_short(job, shape))
         return 1;
-    if (plain && (wanted == CUDA_BLOCK || (any && job->columns <= 8192)) && choose_rows(job, device, 0, shape))
-        return 1;
-    if (plain && (any || wanted == CUDA_CLUSTER) && choose_rows(job, device, 1, shape))
-        return 1;
-    if (plain && any && choose_rows(job, device, 0, shape))
+    if (plain && (any || wanted == CUDA_BLOCK || wanted == CUDA_CLUSTER) && choose_rows(job, device, wanted, shape))
         return 1;
     shape->kernel = CUDA_GENERIC;
     return (any || wanted == CUDA_GENERIC) && is_forward(job->op);

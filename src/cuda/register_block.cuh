@@ -140,17 +140,16 @@ template <arithmetic KIND> static __device__ __forceinline__ register_factor fac
     f.is_far = kb - r.k < -140;
     f.hi = f.lo = 0.0f;
     f.most = f.cut = r.most;
-    f.is_plain = false;
+    f.is_plain = KIND != ARITHMETIC_32 && exponent >= -50 && maximum != -INFINITY;
+    if (f.is_plain) { /* the inverse is a float: only its exponent moves */
+        f.hi = bits_float(float_bits((float)r.inverse) + ((uint32_t)(exponent - 64) << 23));
+        return f;
+    }
     if (maximum != -INFINITY && exponent >= -195) {
         if (f.is_far) exponent += 100;
         double g = r.inverse * bits_double((uint64_t)(1023 + exponent) << 52);
         f.hi = (float)g;
-        if (KIND == ARITHMETIC_32)
-            f.lo = (float)(g - (double)f.hi);
-        else if (!f.is_far && exponent >= -50) {
-            f.is_plain = true;
-            f.hi = bits_float(float_bits(f.hi) - (64u << 23));
-        }
+        if (KIND == ARITHMETIC_32) f.lo = (float)(g - (double)f.hi);
         if (maximum == r.maximum) f.cut = fmaf(top, f.hi, top * f.lo);
     }
     return f;

@@ -5,7 +5,7 @@
 
 #include "register_block.cuh"
 
-#define NO_TOP (-0x40000000) /* below the top of any term */
+#define NO_TOP (-0x2000000) /* below the top of any term, and 32 times it fits an int */
 
 /* What is known of some of a row's blocks: their maximum, e^maximum = f 2^k, and the sum of all else. 56 bytes */
 struct row_part {
@@ -17,79 +17,82 @@ struct row_part {
     int slow;
 };
 
+/* Its sum of all else times 2^-k. So far below the maximum that it is not in this range, no result depends on it. */
 static __device__ __forceinline__ double read_rest(const row_part &p) {
-    accumulator rest;
-    if (p.top == NO_TOP) return 0.0;
-    rest.top = p.top;
+    const int exponent = 32 * (p.top - (ACCUMULATOR_FIRST_LIMBS - 1)) - p.k;
+    double sum = (double)p.limb[0];
 #pragma unroll
-    for (int i = 0; i < ACCUMULATOR_FIRST_LIMBS; i++) rest.limb[i] = p.limb[i];
-    return accumulator_read_first(&rest, p.k);
+    for (int i = 1; i < ACCUMULATOR_FIRST_LIMBS; i++) sum = fma(sum, 0x1p32, (double)p.limb[i]);
+    return exponent < -1000 ? 0.0 : sum * bits_double((uint64_t)(1023 + exponent) << 52);
 }
 
-/* Lane b has the note of block b, for count <= 32 blocks. The same in every lane. */
-template <arithmetic KIND> static __device__ __forceinline__ row_part merge_notes(const block_note *notes, int count) {
+/* accumulator_words for the first limbs: magnitude 2^exponent, magnitude < 2^63, top not below its own. */
+static __device__ __forceinline__ void first_words(uint64_t magnitude, int exponent, int top, uint32_t word[ACCUMULATOR_FIRST_LIMBS]) {
+    const int down = 32 * top - exponent - 31, whole = down >> 5;
+    const uint32_t high = (uint32_t)(magnitude >> 31), low = (uint32_t)(magnitude << 1);
+    const uint32_t a = whole == 0 ? high : 0, b = whole == 0 ? low : whole == 1 ? high : 0, c = whole == 1 ? low : whole == 2 ? high : 0;
+    word[0] = a >> (down & 31);
+    word[1] = __funnelshift_r(b, a, down);
+    word[2] = __funnelshift_r(c, b, down);
+}
+
+/* Sums over lanes of three numbers below 2^37: their low 27 bits each, and the rest together. */
+static __device__ __forceinline__ void add_limbs(const int64_t mine[ACCUMULATOR_FIRST_LIMBS], int64_t sum[ACCUMULATOR_FIRST_LIMBS]) {
+    const uint32_t mask = (1u << 27) - 1;
+    const uint32_t high = __reduce_add_sync(EVERY_LANE, (uint32_t)(mine[0] >> 27) | (uint32_t)(mine[1] >> 27) << 16);
+    const uint32_t high2 = __reduce_add_sync(EVERY_LANE, (uint32_t)(mine[2] >> 27));
+    sum[0] = ((int64_t)(high & 0xffffu) << 27) + __reduce_add_sync(EVERY_LANE, (uint32_t)mine[0] & mask);
+    sum[1] = ((int64_t)(high >> 16) << 27) + __reduce_add_sync(EVERY_LANE, (uint32_t)mine[1] & mask);
+    sum[2] = ((int64_t)high2 << 27) + __reduce_add_sync(EVERY_LANE, (uint32_t)mine[2] & mask);
+}
+
+/* Notes of count <= 16 blocks, note b in lanes b and b + 16: one adds the digits, the other the maximum. The same in every lane. */
+template <arithmetic KIND> static __device__ __forceinline__ row_part merge_notes(const block_note &n, bool present) {
     const int lane = threadIdx.x & 31;
-    block_note n = notes[lane < count ? lane : 0];
+    const bool digits = lane < 16;
     row_part p;
     double f = 0.0;
-    int k = 0, top = NO_TOP;
-    if (lane >= count) {
-        n.maximum = -INFINITY;
-        n.digits = 0;
-    }
-    const uint32_t key = order_of(n.maximum), top_key = __reduce_max_sync(EVERY_LANE, key);
-    const int owner = __ffs(__ballot_sync(EVERY_LANE, key == top_key)) - 1;
-    p.slow = __any_sync(EVERY_LANE, is_slow(n));
+    int k = 0;
+    const uint32_t key = present ? order_of(n.maximum) : 0u, top_key = __reduce_max_sync(EVERY_LANE, key);
+    const int owner = __ffs(__ballot_sync(EVERY_LANE, key == top_key)) - 1; /* the digits' lane; the maximum's is 16 on */
+    p.slow = __any_sync(EVERY_LANE, present && is_slow(n));
     p.maximum = of_order(top_key);
-    if (fabsf(n.maximum) < TERM32_LIMIT) f = top_power<KIND>(n, k);
+    if (present && fabsf(n.maximum) < TERM32_LIMIT) f = top_power<KIND>(n, k);
     p.k = __shfl_sync(EVERY_LANE, k, owner);
     p.f = __shfl_sync(EVERY_LANE, f, owner);
-    if (lane == owner) f = 0.0;
-    if (n.digits) top = (n.kb - TERM32_LOW_UNIT + 62) >> 5;
-    if (f != 0.0) top = max(top, (k - 52 + 62) >> 5);
-    p.top = __reduce_max_sync(EVERY_LANE, top);
-    uint32_t word[ACCUMULATOR_LIMBS], word_f[ACCUMULATOR_LIMBS];
-    accumulator_words(n.digits, n.kb - TERM32_LOW_UNIT, p.top, word);
-    accumulator_words((uint64_t)(f * 0x1p52), k - 52, p.top, word_f);
-#pragma unroll
-    for (int i = 0; i < ACCUMULATOR_FIRST_LIMBS; i++) {
-        uint32_t low = (word[i] & 0xffffu) + (word_f[i] & 0xffffu), high = (word[i] >> 16) + (word_f[i] >> 16);
-        p.limb[i] = ((int64_t)__reduce_add_sync(EVERY_LANE, high) << 16) + __reduce_add_sync(EVERY_LANE, low);
-    }
+    uint64_t magnitude = digits ? (present ? n.digits : 0) : lane == owner + 16 ? 0 : (uint64_t)(f * 0x1p52);
+    const int exponent = digits ? n.kb - TERM32_LOW_UNIT : k - 52;
+    p.top = __reduce_max_sync(EVERY_LANE, magnitude ? (exponent + 62) >> 5 : NO_TOP);
+    uint32_t word[ACCUMULATOR_FIRST_LIMBS];
+    first_words(magnitude, exponent, p.top, word);
+    int64_t mine[ACCUMULATOR_FIRST_LIMBS] = {word[0], word[1], word[2]};
+    add_limbs(mine, p.limb);
     return p;
 }
 
-/* Lane c has part c, for count <= 32 parts. */
+/* Parts of count <= 16 thread blocks, part c in lanes c and c + 16 likewise. */
 static __device__ __forceinline__ row_part merge_parts(const row_part *parts, int count) {
     const int lane = threadIdx.x & 31;
-    row_part n = parts[lane < count ? lane : 0], p;
-    uint32_t word[ACCUMULATOR_LIMBS];
-    double f = n.f;
-    if (lane >= count) {
-        n.maximum = -INFINITY;
-        n.top = NO_TOP;
-        n.slow = 0;
-        f = 0.0;
-    }
-    const uint32_t key = order_of(n.maximum), top_key = __reduce_max_sync(EVERY_LANE, key);
+    const bool present = (lane & 15) < count, sums = lane < 16;
+    const row_part n = parts[present ? lane & 15 : 0];
+    row_part p;
+    const uint32_t key = present ? order_of(n.maximum) : 0u, top_key = __reduce_max_sync(EVERY_LANE, key);
     const int owner = __ffs(__ballot_sync(EVERY_LANE, key == top_key)) - 1;
-    p.slow = __any_sync(EVERY_LANE, n.slow);
+    p.slow = __any_sync(EVERY_LANE, present && n.slow);
     p.maximum = of_order(top_key);
     p.k = __shfl_sync(EVERY_LANE, n.k, owner);
     p.f = __shfl_sync(EVERY_LANE, n.f, owner);
-    if (lane == owner) f = 0.0;
-    p.top = __reduce_max_sync(EVERY_LANE, f != 0.0 ? max(n.top, (n.k - 52 + 62) >> 5) : n.top);
-    accumulator_words((uint64_t)(f * 0x1p52), n.k - 52, p.top, word);
-#pragma unroll
-    for (int i = 0; i < ACCUMULATOR_FIRST_LIMBS; i++) {
-        int64_t limb = word[i];
-        const int from = i - (p.top - n.top); /* whole limbs move down, as accumulator_raise moves them */
-#pragma unroll
-        for (int j = 0; j < ACCUMULATOR_FIRST_LIMBS; j++)
-            if (j == from && n.top != NO_TOP) limb += n.limb[j];
-        for (int step = 16; step > 0; step /= 2) limb += __shfl_xor_sync(EVERY_LANE, limb, step);
-        p.limb[i] = limb;
-    }
+    const uint64_t magnitude = sums || !present || lane == owner + 16 ? 0 : (uint64_t)(n.f * 0x1p52);
+    const int exponent = n.k - 52;
+    p.top = __reduce_max_sync(EVERY_LANE, sums ? (present ? n.top : NO_TOP) : magnitude ? (exponent + 62) >> 5 : NO_TOP);
+    uint32_t word[ACCUMULATOR_FIRST_LIMBS];
+    int64_t mine[ACCUMULATOR_FIRST_LIMBS];
+    first_words(magnitude, exponent, p.top, word);
+    const int down = p.top - n.top; /* whole limbs, as accumulator_raise moves them */
+    mine[0] = !sums ? word[0] : present && down == 0 ? n.limb[0] : 0;
+    mine[1] = !sums ? word[1] : !present ? 0 : down == 0 ? n.limb[1] : down == 1 ? n.limb[0] : 0;
+    mine[2] = !sums ? word[2] : !present ? 0 : down == 0 ? n.limb[2] : down == 1 ? n.limb[1] : down == 2 ? n.limb[0] : 0;
+    add_limbs(mine, p.limb);
     return p;
 }
 

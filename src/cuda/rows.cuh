@@ -1,12 +1,12 @@
-/* Contiguous rows in registers, one read and one write: a warp holds a block of SOFTMAX_BLOCK_COLUMNS columns, a thread block up to 32, a cluster
- * of thread blocks up to 512. One exchange a row. A row whose scores are out of the fast terms' range is left to generic_row.cuh. */
+/* Contiguous rows in registers, one read and one write: a warp holds a block of SOFTMAX_BLOCK_COLUMNS columns, a thread block up to 16, a cluster
+ * of thread blocks up to 256. One exchange a row. A row whose scores are out of the fast terms' range is left to generic_row.cuh. */
 #ifndef SOFTMAX_CUDA_ROWS_CUH
 #define SOFTMAX_CUDA_ROWS_CUH
 
 #include "generic_row.cuh"
 #include "row_merge.cuh"
 
-#define MOST_WARPS 32
+#define MOST_WARPS 16
 #define MOST_CLUSTER 16
 #define LANE_COLUMNS (SOFTMAX_BLOCK_COLUMNS / 32)
 
@@ -60,54 +60,69 @@ static __device__ __forceinline__ void exchange(const row_part &mine, row_part *
 #endif
 }
 
+/* Which thread block of its row's cluster this is. */
+static __device__ __forceinline__ void place_of(int cluster, int &rank, int64_t &row) {
+    rank = 0;
+    row = blockIdx.x;
+#if __CUDA_ARCH__ >= 900
+    if (cluster > 1) {
+        unsigned r, c;
+        asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
+        asm("mov.u32 %0, %%clusterid.x;" : "=r"(c));
+        rank = (int)r;
+        row = c;
+    }
+#else
+    (void)cluster;
+#endif
+}
+
 /* ---- The kernel: a thread block or a cluster a row ---------------------------------------------------------------------------------------- */
 
+/* What warp 0 finds for all: a factor for each block, and whether nothing but factors is needed. */
+struct block_board {
+    block_note notes[MOST_WARPS];
+    float4 factors[MOST_WARPS]; /* hi, lo, cut, most */
+    row_answer answer;
+    int ordinary;
+    row_part parts[MOST_CLUSTER];
+    uint64_t barrier;
+};
+
+/* By warp 0. */
+template <arithmetic KIND, bool LOG> static __device__ __forceinline__ void read_out(block_board &board, int rank, int cluster) {
+    const int lane = threadIdx.x & 31, warps = blockDim.x >> 5;
+    const bool present = (lane & 15) < warps;
+    const block_note n = board.notes[present ? lane & 15 : 0];
+    row_part part = merge_notes<KIND>(n, present);
+    if (cluster > 1) {
+        exchange(part, board.parts, &board.barrier, rank, cluster);
+        part = merge_parts(board.parts, cluster);
+    }
+    const row_answer answer = answer_of_part<KIND, LOG>(part);
+    bool ordinary = !answer.slow && !is_constant(answer);
+    if (!LOG) {
+        const register_factor f = factor_of<KIND>(answer, n.maximum, n.top, n.kb);
+        ordinary = ordinary && __all_sync(EVERY_LANE, KIND == ARITHMETIC_32 ? !f.is_far : f.is_plain);
+        if (lane < warps) board.factors[lane] = make_float4(f.hi, f.lo, f.cut, f.most);
+    }
+    if (lane == 0) {
+        board.answer = answer;
+        board.ordinary = ordinary;
+    }
+}
+
+/* Rows that need more than a factor: constant ones, blocks far below the row's maximum, logsumexp. */
 template <typename T, int VEC, bool LOG>
-static __device__ __forceinline__ void rows_of_blocks(const softmax_job &job, int cluster) {
+static __device__ __forceinline__ void write_careful(const softmax_job &job, const block_board &board, const block_note &note, int64_t row, int rank, char *out, int count,
+                                                     float *v) {
     typedef lane_words<T, VEC, LANE_COLUMNS> lanes;
     const arithmetic kind = cell<T>::kind;
-    __shared__ block_note notes[MOST_WARPS];
-    __shared__ row_part parts[MOST_CLUSTER];
-    __shared__ row_answer shared_answer;
-    __shared__ uint64_t barrier;
-    const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, warps = blockDim.x >> 5;
-    const int rank = cluster > 1 ? (int)(blockIdx.x % (unsigned)cluster) : 0;
-    const int64_t row = cluster > 1 ? blockIdx.x / (unsigned)cluster : blockIdx.x;
-    const int64_t first = (int64_t)(rank * warps + warp) * SOFTMAX_BLOCK_COLUMNS, left = job.columns - first;
-    const int count = left < SOFTMAX_BLOCK_COLUMNS ? (int)left : SOFTMAX_BLOCK_COLUMNS;
-    uint32_t words[lanes::words];
-    float v[LANE_COLUMNS], m1, m2;
-    block_note note;
-    row_answer answer;
-
-    lanes::load(flat_row(job.x, row) + first * (int64_t)sizeof(T), count, words);
-    if (cluster > 1) begin_exchange(&barrier, cluster);
-    cell<T>::template largest_two<lanes::words>(words, m1, m2);
-    lanes::open(words, v);
-    note = sum_block<kind, LANE_COLUMNS, LOG>(m1, m2, v);
-    if (lane == 0) notes[warp] = note;
-    __syncthreads();
-    if (cluster > 1) wait_for_cluster();
-    if (warp == 0) { /* every warp for itself costs more: the schedulers are the limit */
-        row_part part = merge_notes<kind>(notes, warps);
-        if (cluster > 1) {
-            exchange(part, parts, &barrier, rank, cluster);
-            part = merge_parts(parts, cluster);
-        }
-        answer = answer_of_part<kind, LOG>(part);
-        if (lane == 0) shared_answer = answer;
-    }
-    __syncthreads();
-    answer = shared_answer;
-    if (answer.slow) {
-        if (rank == 0 && warp == 0) slow_row(job, row);
-        return;
-    }
+    const row_answer answer = board.answer;
     if (LOG && job.op == OPERATION_LOGSUMEXP) {
         if (rank == 0 && threadIdx.x == 0) store_result(flat_row(job.out, row), job.out.type, answer.logsumexp);
         return;
     }
-    char *out = flat_row(job.out, row) + first * (int64_t)sizeof(T);
     if (is_constant(answer)) {
         lanes::fill(out, count, constant_of<T>(answer, LOG, job.empty_zero));
         return;
@@ -117,6 +132,48 @@ static __device__ __forceinline__ void rows_of_blocks(const softmax_job &job, in
     else
         scale_block<kind, LANE_COLUMNS>(factor_of<kind>(answer, note.maximum, note.top, note.kb), v);
     lanes::store(out, count, v);
+}
+
+template <typename T, int VEC, bool LOG>
+static __device__ __forceinline__ void rows_of_blocks(const softmax_job &job, int cluster) {
+    typedef lane_words<T, VEC, LANE_COLUMNS> lanes;
+    const arithmetic kind = cell<T>::kind;
+    __shared__ block_board board;
+    const int warp = threadIdx.x >> 5;
+    int rank;
+    int64_t row;
+    place_of(cluster, rank, row);
+    const int first = (rank * (int)(blockDim.x >> 5) + warp) * SOFTMAX_BLOCK_COLUMNS, left = (int)job.columns - first;
+    const int count = left < SOFTMAX_BLOCK_COLUMNS ? left : SOFTMAX_BLOCK_COLUMNS;
+    uint32_t words[lanes::words];
+    float v[LANE_COLUMNS], m1, m2;
+
+    lanes::load(flat_row(job.x, row) + (int64_t)first * (int)sizeof(T), count, words);
+    if (cluster > 1) begin_exchange(&board.barrier, cluster);
+    cell<T>::template largest_two<lanes::words>(words, m1, m2);
+    lanes::open(words, v);
+    const block_note note = sum_block<kind, LANE_COLUMNS, LOG>(m1, m2, v);
+    if ((threadIdx.x & 31) == 0) board.notes[warp] = note;
+    __syncthreads();
+    if (cluster > 1) wait_for_cluster();
+    if (warp == 0) read_out<kind, LOG>(board, rank, cluster); /* every warp for itself costs more: the schedulers are the limit */
+    __syncthreads();
+    char *out = flat_row(job.out, row) + (int64_t)first * (int)sizeof(T);
+    if (board.ordinary && !(LOG && job.op == OPERATION_LOGSUMEXP)) {
+        if (LOG) {
+            log_block<T, LANE_COLUMNS>(board.answer, v);
+        } else {
+            const float4 factor = board.factors[warp];
+            const register_factor f = {factor.x, factor.y, factor.z, factor.w, false, kind != ARITHMETIC_32};
+            scale_block<kind, LANE_COLUMNS>(f, v);
+        }
+        lanes::store(out, count, v);
+        return;
+    }
+    if (!board.answer.slow)
+        write_careful<T, VEC, LOG>(job, board, note, row, rank, out, count, v);
+    else if (rank == 0 && warp == 0)
+        slow_row(job, row);
 }
 
 #endif

@@ -1,7 +1,7 @@
 #include "rows.cuh"
 #include "rows_launch.cuh"
 
-template <int VEC, bool LOG> static __global__ void __maxnreg__(48) rows(const __grid_constant__ softmax_job job, int cluster) {
+template <int VEC, bool LOG> static __global__ void __maxnreg__(64) rows(const __grid_constant__ softmax_job job, int cluster) {
     rows_of_blocks<float16, VEC, LOG>(job, cluster);
 }
 

@@ -6,9 +6,9 @@
 #include "short_rows.cuh"
 
 #define SHORT_WARPS 4
-#define SHORT_RESIDENT 6 /* thread blocks on a multiprocessor: 72 registers */
 
-template <typename T, int N, int VEC, bool LOG> static __global__ void __launch_bounds__(32 * SHORT_WARPS, SHORT_RESIDENT) warp_rows(const __grid_constant__ softmax_job job) {
+template <typename T, int N, int VEC, bool LOG> static __global__ void __launch_bounds__(32 * SHORT_WARPS, sizeof(T) == 4 ? 6 : 7)
+    warp_rows(const __grid_constant__ softmax_job job) {
     short_rows<T, N, VEC, LOG>(job);
 }
 
