@@ -59,13 +59,4 @@ static __device__ void write_row(const softmax_job &job, const row_source<REAL> 
         store_rounded(row_of(job, job.out, row), job.out.type, row_state_logsumexp(&state, job.kind));
 }
 
-/* One warp alone, for rows without options: what faster kernels leave to it. */
-static __device__ __noinline__ void slow_row(const softmax_job &job, int64_t row) {
-    row_source<float> source;
-    memset(&source, 0, sizeof source);
-    source.x = row_of(job, job.x, row);
-    row_state state = reduce_columns<float, true>(job, source, 0, 1);
-    write_row<float, true>(job, source, row, state, 0, 1);
-}
-
 #endif

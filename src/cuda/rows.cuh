@@ -1,10 +1,11 @@
 /* Contiguous rows in registers, one read and one write: a warp holds a block of SOFTMAX_BLOCK_COLUMNS columns, a thread block up to 16, a cluster
- * of thread blocks up to 256. One exchange a row. A row whose scores are out of the fast terms' range is left to generic_row.cuh. */
+ * of thread blocks up to 256. One exchange a row. A row whose scores are out of the fast terms' range is left to slow_row.cuh. */
 #ifndef SOFTMAX_CUDA_ROWS_CUH
 #define SOFTMAX_CUDA_ROWS_CUH
 
-#include "generic_row.cuh"
+#include "operands.cuh"
 #include "row_merge.cuh"
+#include "slow_row.cuh"
 
 #define MOST_WARPS 16
 #define MOST_CLUSTER 16
@@ -173,7 +174,7 @@ static __device__ __forceinline__ void rows_of_blocks(const softmax_job &job, in
     if (!board.answer.slow)
         write_careful<T, VEC, LOG>(job, board, note, row, rank, out, count, v);
     else if (rank == 0 && warp == 0)
-        slow_row(job, row);
+        softmax_cuda_slow_row(job, row);
 }
 
 #endif

@@ -3,8 +3,9 @@
 #ifndef SOFTMAX_CUDA_SHORT_ROWS_CUH
 #define SOFTMAX_CUDA_SHORT_ROWS_CUH
 
-#include "generic_row.cuh"
+#include "operands.cuh"
 #include "row_merge.cuh"
+#include "slow_row.cuh"
 
 /* Lane r's row as its writer needs it: passed round by shuffles. */
 struct short_answer {
@@ -83,7 +84,7 @@ template <typename T, int N, int VEC, bool LOG> static __device__ __forceinline_
                 for (int r = 0; r < rows_of_warp; r++) write_short_row<T, N, VEC, LOG, false>(job, first + r, answer, r, v[r]);
             }
         }
-        for (; slow; slow &= slow - 1) slow_row(job, first + __ffs(slow) - 1);
+        for (; slow; slow &= slow - 1) softmax_cuda_slow_row(job, first + __ffs(slow) - 1);
     }
 }
 
