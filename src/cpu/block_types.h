@@ -24,6 +24,18 @@ static inline uint32_t bits_of_float(float x) { return float_bits(x); }
 static inline float two_to_float(int exponent) { return bits_float((uint32_t)(127 + exponent) << 23); }
 static inline float unbiased_float(float y) { return bits_float(float_bits(y) - (64u << 23)); }
 
+/* What rows in lanes (lanes.h) are read out for. */
+typedef enum lane_want { LANE_FACTOR, LANE_LOG, LANE_LOGSUMEXP } lane_want;
+
+static inline vf exponent_vector_float(vf z) {
+    return vf_sub(vf_fma(z, vf_set(TERM32_LOG2E), vf_set(TERM32_MAGIC)), vf_set(TERM32_MAGIC));
+}
+static inline vf floor_vector_float(vf kb) { return vf_mul(vf_add(kb, vf_set(TERM32_FLOOR)), vf_set(0x1.62e430p-1f)); }
+static inline vd exponent_vector_double(vd z) {
+    return vd_sub(vd_fma(z, vd_set(SOFTMAX_LOG2E), vd_set(SOFTMAX_MAGIC64)), vd_set(SOFTMAX_MAGIC64));
+}
+static inline vd floor_vector_double(vd kb) { return vd_mul(vd_add(kb, vd_set(TERM64_FLOOR)), vd_set(SOFTMAX_LN2_HI)); }
+
 #define NAME(x) JOIN(x, _float)
 #define V(x) JOIN(vf_, x)
 #define I(x) JOIN(vi_, x)
@@ -59,6 +71,8 @@ static inline float unbiased_float(float y) { return bits_float(float_bits(y) - 
 #include "row_sum.h"
 #include "scores.h"
 #include "forward.h"
+#include "lanes.h"
+#include "short_rows.h"
 #include "backward.h"
 #include "cross_entropy.h"
 #include "template_end.h"
@@ -112,8 +126,12 @@ static inline double unbiased_double(double y) { return bits_double(double_bits(
 #include "row_sum.h"
 #include "scores.h"
 #include "forward.h"
+#include "lanes.h"
+#include "short_rows.h"
 #include "backward.h"
 #include "cross_entropy.h"
 #include "template_end.h"
+
+#include "lane_readout.h"
 
 #endif

@@ -9,7 +9,21 @@ static int is_backward(const softmax_job *job) {
     return job->op == OPERATION_SOFTMAX_BACKWARD || job->op == OPERATION_LOG_SOFTMAX_BACKWARD;
 }
 
+/* Rows that are worked on as many at a time as a vector has lanes. */
+static int are_short_rows(const softmax_job *job) {
+    int forward = job->op == OPERATION_SOFTMAX || job->op == OPERATION_LOG_SOFTMAX || job->op == OPERATION_LOGSUMEXP;
+    return forward && job->columns > 0 && job->columns <= SHORT_COLUMNS && job->scale == 1.0 && !job->bias.data;
+}
+
+static void run_rows_in_lanes(const softmax_job *job, int64_t first, int64_t last) {
+    is_double(job) ? short_rows_double(job, first, last) : short_rows_float(job, first, last);
+}
+
 static void run_rows(const softmax_job *job, int64_t first, int64_t last, const loss_divisors *divisors, loss_totals *totals) {
+    if (are_short_rows(job)) {
+        run_rows_in_lanes(job, first, last);
+        return;
+    }
     for (int64_t row = first; row < last; row++) {
         place p = place_of_row(job, row);
         if (job->op == OPERATION_CROSS_ENTROPY)

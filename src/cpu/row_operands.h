@@ -20,6 +20,22 @@ static inline place place_of_row(const softmax_job *job, int64_t row) {
     return p;
 }
 
+/* The place of the row after it; beyond the last row it grows in its first dimension. */
+static inline void next_place(const softmax_job *job, place *p) {
+    int d = job->dimensions - 1;
+    for (; d > 0 && p->coordinate[d] == job->shape[d] - 1; d--) p->coordinate[d] = 0;
+    p->coordinate[d]++;
+}
+
+static inline void skip_places(const softmax_job *job, place *p, int count) {
+    int d = job->dimensions - 1;
+    if (d == 0 || job->shape[d] - p->coordinate[d] > count) {
+        p->coordinate[d] += count;
+        return;
+    }
+    for (int i = 0; i < count; i++) next_place(job, p);
+}
+
 static inline char *row_address(const softmax_job *job, const operand *a, const place *p) {
     char *address = a->data;
     if (!address) return NULL;

@@ -90,6 +90,8 @@ static void wide_terms_double(const double *z, const double *low, int count, dou
     (void)z, (void)low, (void)count, (void)magic, (void)floor_score, (void)v, (void)kind, (void)high, (void)low_sum;
 }
 
+#define MOST_MAXIMA 4
+
 static ALWAYS_INLINE vd exp_head_vector(vd r) {
     vd p = vd_fma(vd_set(EXP_C12), r, vd_set(EXP_C11));
     p = vd_fma(p, r, vd_set(EXP_C10));
@@ -129,31 +131,42 @@ static ALWAYS_INLINE void two_terms_double(vd *x, vd *y, vd magic, arithmetic ki
     *y = term_vector_double(*y, vd_set(0.0), magic, kind, high2, low2);
 }
 
-/* exp_of_maximum of ARITHMETIC_32 for VD_LANES scores without low parts below SOFTMAX_DOUBLE_LIMIT: e^z = f 2^k. */
+/* exp_of_maximum of ARITHMETIC_32 for `count` vectors of scores without low parts below SOFTMAX_DOUBLE_LIMIT: e^x = e 2^k. Step by step
+ * for all of them: one alone is a long chain. */
+static ALWAYS_INLINE void exp_of_maximum_vectors(int count, const vd *x, vd *e, vd *k) {
+    static const double coefficient[] = {EXP_C12, EXP_C11, EXP_C10, EXP_C9, EXP_C8, EXP_C7, EXP_C6, EXP_C5, EXP_C4, EXP_C3};
+    const vd one = vd_set(1.0), zero = vd_set(0.0), half = vd_set(0.5);
+    vd sum[MOST_MAXIMA], lo[MOST_MAXIMA], p[MOST_MAXIMA];
+    for (int i = 0; i < count; i++) {
+        vd n = vd_sub(vd_fma(x[i], vd_set(SOFTMAX_LOG2E), vd_set(SOFTMAX_MAGIC64)), vd_set(SOFTMAX_MAGIC64));
+        vd a = vd_fma(n, vd_set(-SOFTMAX_LN2_HI), x[i]), b = vd_mul(n, vd_set(-SOFTMAX_LN2_LO)), r = vd_add(a, b), t = vd_sub(r, a);
+        vd r_lo = vd_add(vd_sub(a, vd_sub(r, t)), vd_sub(b, t)); /* two_sum */
+        sum[i] = vd_add(r, r_lo); /* expm1_reduced */
+        lo[i] = vd_sub(r_lo, vd_sub(sum[i], r));
+        p[i] = vd_set(coefficient[0]);
+        k[i] = n;
+    }
+    for (int j = 1; j < 10; j++)
+        for (int i = 0; i < count; i++) p[i] = vd_fma(p[i], sum[i], vd_set(coefficient[j]));
+    for (int i = 0; i < count; i++) {
+        vd square = vd_mul(sum[i], sum[i]), square_lo = vd_fma(sum[i], sum[i], vd_sub(zero, square));
+        vd half_square = vd_mul(half, square), s = vd_add(sum[i], half_square), s_lo = vd_sub(half_square, vd_sub(s, sum[i]));
+        vd a, b, t = vd_fma(square, vd_mul(p[i], sum[i]), vd_fma(half, square_lo, lo[i]));
+        s_lo = vd_add(s_lo, vd_add(t, vd_mul(lo[i], sum[i])));
+        a = vd_add(s, s_lo);
+        s_lo = vd_sub(s_lo, vd_sub(a, s));
+        s = vd_add(one, a); /* pair_add */
+        t = vd_sub(s, one);
+        b = vd_add(vd_sub(one, vd_sub(s, t)), vd_sub(a, t));
+        e[i] = vd_add(s, vd_add(b, s_lo));
+    }
+}
+
+/* The same of VD_LANES scores in memory. */
 static void exp_of_maxima(const double *z, double *f, double *k) {
-    vd x = vd_load(z), one = vd_set(1.0), zero = vd_set(0.0), n, a, b, r, lo, t, sum, square, square_lo, sum_lo, p, half, s, s_lo;
-    n = vd_sub(vd_fma(x, vd_set(SOFTMAX_LOG2E), vd_set(SOFTMAX_MAGIC64)), vd_set(SOFTMAX_MAGIC64));
-    a = vd_fma(n, vd_set(-SOFTMAX_LN2_HI), x);
-    b = vd_mul(n, vd_set(-SOFTMAX_LN2_LO));
-    r = vd_add(a, b); /* two_sum */
-    t = vd_sub(r, a);
-    lo = vd_add(vd_sub(a, vd_sub(r, t)), vd_sub(b, t));
-    sum = vd_add(r, lo); /* expm1_reduced */
-    square = vd_mul(sum, sum);
-    square_lo = vd_fma(sum, sum, vd_sub(zero, square));
-    sum_lo = vd_sub(lo, vd_sub(sum, r));
-    p = exp_head_vector(sum);
-    half = vd_mul(vd_set(0.5), square);
-    s = vd_add(sum, half);
-    s_lo = vd_sub(half, vd_sub(s, sum));
-    t = vd_fma(square, vd_mul(p, sum), vd_fma(vd_set(0.5), square_lo, sum_lo));
-    s_lo = vd_add(s_lo, vd_add(t, vd_mul(sum_lo, sum)));
-    a = vd_add(s, s_lo);
-    s_lo = vd_sub(s_lo, vd_sub(a, s));
-    s = vd_add(one, a); /* pair_add */
-    t = vd_sub(s, one);
-    b = vd_add(vd_sub(one, vd_sub(s, t)), vd_sub(a, t));
-    vd_store(f, vd_add(s, vd_add(b, s_lo)));
+    vd x = vd_load(z), n, e;
+    exp_of_maximum_vectors(1, &x, &e, &n);
+    vd_store(f, e);
     vd_store(k, n);
 }
 

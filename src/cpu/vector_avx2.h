@@ -157,6 +157,73 @@ static inline vm vd_or_nan(vm m, vd a) { return _mm256_or_ps(m, _mm256_castpd_ps
 static inline vd vd_load_float(const float *p) { return _mm256_cvtps_pd(_mm_loadu_ps(p)); }
 static inline void vd_store_float(float *p, vd a) { _mm_storeu_ps(p, _mm256_cvtpd_ps(a)); }
 
+static inline vm vf_or_at_least(vm m, vf a, vf b) { return _mm256_or_ps(m, _mm256_cmp_ps(a, b, _CMP_GE_OQ)); }
+static inline vm vd_or_at_least(vm m, vd a, vd b) { return _mm256_or_ps(m, _mm256_castpd_ps(_mm256_cmp_pd(a, b, _CMP_GE_OQ))); }
+static inline vf vf_select(vf a, vf limit, vf yes, vf no) { return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, limit, _CMP_GE_OQ)); }
+static inline vd vd_select(vd a, vd limit, vd yes, vd no) { return _mm256_blendv_pd(no, yes, _mm256_cmp_pd(a, limit, _CMP_GE_OQ)); }
+static inline vf vf_div(vf a, vf b) { return _mm256_div_ps(a, b); }
+static inline vd vd_div(vd a, vd b) { return _mm256_div_pd(a, b); }
+static inline vd vd_log2_floor(vd a) { /* the exponent's bits as a double: in the low bits of 2^52 */
+    __m256i exponent = _mm256_or_si256(_mm256_srli_epi64(_mm256_castpd_si256(a), 52), _mm256_castpd_si256(_mm256_set1_pd(0x1p52)));
+    return _mm256_sub_pd(_mm256_castsi256_pd(exponent), _mm256_set1_pd(0x1p52 + 1023));
+}
+static inline vi vi_set(uint32_t x) { return _mm256_set1_epi32((int)x); }
+static inline vl vl_set(uint64_t x) { return _mm256_set1_epi64x((long long)x); }
+static inline vi vi_add(vi a, vi b) { return _mm256_add_epi32(a, b); }
+static inline vl vl_add(vl a, vl b) { return _mm256_add_epi64(a, b); }
+static inline vi vi_sub(vi a, vi b) { return _mm256_sub_epi32(a, b); }
+static inline vl vl_sub(vl a, vl b) { return _mm256_sub_epi64(a, b); }
+static inline void vi_store(uint32_t *p, vi a) { _mm256_storeu_si256((__m256i *)p, a); }
+static inline void vl_store(uint64_t *p, vl a) { _mm256_storeu_si256((__m256i *)p, a); }
+static inline vi vi_load(const uint32_t *p) { return _mm256_loadu_si256((const __m256i *)p); }
+static inline vl vl_load(const uint64_t *p) { return _mm256_loadu_si256((const __m256i *)p); }
+static inline vd vd_of_integers(vi a, int half) { return _mm256_cvtepi32_pd(half ? _mm256_extracti128_si256(a, 1) : _mm256_castsi256_si128(a)); }
+static inline vd vd_of_floats(vf a, int half) {
+    return _mm256_cvtps_pd(half ? _mm256_extractf128_ps(a, 1) : _mm256_castps256_ps128(a));
+}
+static inline vf vf_of_doubles(vd lower, vd upper) { return _mm256_set_m128(_mm256_cvtpd_ps(upper), _mm256_cvtpd_ps(lower)); }
+/* pieces of four columns of rows i and i + 4; four such vectors are transposed within their pieces */
+static inline void transpose_pieces(const vf a[4], vf b[4]) {
+    vd x = _mm256_castps_pd(_mm256_unpacklo_ps(a[0], a[1])), y = _mm256_castps_pd(_mm256_unpackhi_ps(a[0], a[1]));
+    vd z = _mm256_castps_pd(_mm256_unpacklo_ps(a[2], a[3])), w = _mm256_castps_pd(_mm256_unpackhi_ps(a[2], a[3]));
+    b[0] = _mm256_castpd_ps(_mm256_unpacklo_pd(x, z));
+    b[1] = _mm256_castpd_ps(_mm256_unpackhi_pd(x, z));
+    b[2] = _mm256_castpd_ps(_mm256_unpacklo_pd(y, w));
+    b[3] = _mm256_castpd_ps(_mm256_unpackhi_pd(y, w));
+}
+static inline void vf_load_columns(const float *rows, int64_t pitch, vf column[4]) {
+    vf a[4];
+    for (int i = 0; i < 4; i++)
+        a[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(rows + i * pitch)), _mm_loadu_ps(rows + (i + 4) * pitch), 1);
+    transpose_pieces(a, column);
+}
+static inline void vf_store_columns(float *rows, int64_t pitch, const vf column[4]) {
+    vf a[4];
+    transpose_pieces(column, a);
+    for (int i = 0; i < 4; i++) {
+        _mm_storeu_ps(rows + i * pitch, _mm256_castps256_ps128(a[i]));
+        _mm_storeu_ps(rows + (i + 4) * pitch, _mm256_extractf128_ps(a[i], 1));
+    }
+}
+static inline void transpose_doubles(const vd a[4], vd b[4]) {
+    vd x = _mm256_unpacklo_pd(a[0], a[1]), y = _mm256_unpackhi_pd(a[0], a[1]);
+    vd z = _mm256_unpacklo_pd(a[2], a[3]), w = _mm256_unpackhi_pd(a[2], a[3]);
+    b[0] = _mm256_permute2f128_pd(x, z, 0x20);
+    b[1] = _mm256_permute2f128_pd(y, w, 0x20);
+    b[2] = _mm256_permute2f128_pd(x, z, 0x31);
+    b[3] = _mm256_permute2f128_pd(y, w, 0x31);
+}
+static inline void vd_load_columns(const double *rows, int64_t pitch, vd column[4]) {
+    vd a[4];
+    for (int i = 0; i < 4; i++) a[i] = _mm256_loadu_pd(rows + i * pitch);
+    transpose_doubles(a, column);
+}
+static inline void vd_store_columns(double *rows, int64_t pitch, const vd column[4]) {
+    vd a[4];
+    transpose_doubles(column, a);
+    for (int i = 0; i < 4; i++) _mm256_storeu_pd(rows + i * pitch, a[i]);
+}
+
 static inline void stream_end(void) { _mm_sfence(); }
 static inline void prefetch_line(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T0); }
 

@@ -150,6 +150,89 @@ static inline vm vd_or_nan(vm m, vd a) { return (vm)(m | _mm512_cmp_pd_mask(a, a
 static inline vd vd_load_float(const float *p) { return _mm512_cvtps_pd(_mm256_loadu_ps(p)); }
 static inline void vd_store_float(float *p, vd a) { _mm256_storeu_ps(p, _mm512_cvtpd_ps(a)); }
 
+static inline vm vf_or_at_least(vm m, vf a, vf b) { return m | _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ); }
+static inline vm vd_or_at_least(vm m, vd a, vd b) { return m | _mm512_cmp_pd_mask(a, b, _CMP_GE_OQ); }
+static inline vf vf_select(vf a, vf limit, vf yes, vf no) { return _mm512_mask_mov_ps(no, _mm512_cmp_ps_mask(a, limit, _CMP_GE_OQ), yes); }
+static inline vd vd_select(vd a, vd limit, vd yes, vd no) { return _mm512_mask_mov_pd(no, _mm512_cmp_pd_mask(a, limit, _CMP_GE_OQ), yes); }
+static inline vf vf_div(vf a, vf b) { return _mm512_div_ps(a, b); }
+static inline vd vd_div(vd a, vd b) { return _mm512_div_pd(a, b); }
+static inline vd vd_log2_floor(vd a) { return _mm512_getexp_pd(a); }
+static inline vi vi_set(uint32_t x) { return _mm512_set1_epi32((int)x); }
+static inline vl vl_set(uint64_t x) { return _mm512_set1_epi64((long long)x); }
+static inline vi vi_add(vi a, vi b) { return _mm512_add_epi32(a, b); }
+static inline vl vl_add(vl a, vl b) { return _mm512_add_epi64(a, b); }
+static inline vi vi_sub(vi a, vi b) { return _mm512_sub_epi32(a, b); }
+static inline vl vl_sub(vl a, vl b) { return _mm512_sub_epi64(a, b); }
+static inline void vi_store(uint32_t *p, vi a) { _mm512_storeu_si512(p, a); }
+static inline void vl_store(uint64_t *p, vl a) { _mm512_storeu_si512(p, a); }
+static inline vi vi_load(const uint32_t *p) { return _mm512_loadu_si512(p); }
+static inline vl vl_load(const uint64_t *p) { return _mm512_loadu_si512(p); }
+static inline vd vd_of_integers(vi a, int half) { return _mm512_cvtepi32_pd(half ? _mm512_extracti64x4_epi64(a, 1) : _mm512_castsi512_si256(a)); }
+static inline vd vd_of_floats(vf a, int half) {
+    return _mm512_cvtps_pd(half ? _mm512_extractf32x8_ps(a, 1) : _mm512_castps512_ps256(a));
+}
+static inline vf vf_of_doubles(vd lower, vd upper) {
+    return _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(lower)), _mm512_cvtpd_ps(upper), 1);
+}
+/* pieces of four columns of rows i, i + 4, i + 8, i + 12; four such vectors are transposed within their pieces */
+static inline vf four_rows(const float *row, int64_t pitch) {
+    vf a = _mm512_castps128_ps512(_mm_loadu_ps(row));
+    a = _mm512_mask_broadcast_f32x4(a, 0x00f0, _mm_loadu_ps(row + 4 * pitch));
+    a = _mm512_mask_broadcast_f32x4(a, 0x0f00, _mm_loadu_ps(row + 8 * pitch));
+    return _mm512_mask_broadcast_f32x4(a, 0xf000, _mm_loadu_ps(row + 12 * pitch));
+}
+static inline void transpose_pieces(const vf a[4], vf b[4]) {
+    vd x = _mm512_castps_pd(_mm512_unpacklo_ps(a[0], a[1])), y = _mm512_castps_pd(_mm512_unpackhi_ps(a[0], a[1]));
+    vd z = _mm512_castps_pd(_mm512_unpacklo_ps(a[2], a[3])), w = _mm512_castps_pd(_mm512_unpackhi_ps(a[2], a[3]));
+    b[0] = _mm512_castpd_ps(_mm512_unpacklo_pd(x, z));
+    b[1] = _mm512_castpd_ps(_mm512_unpackhi_pd(x, z));
+    b[2] = _mm512_castpd_ps(_mm512_unpacklo_pd(y, w));
+    b[3] = _mm512_castpd_ps(_mm512_unpackhi_pd(y, w));
+}
+static inline void vf_load_columns(const float *rows, int64_t pitch, vf column[4]) {
+    vf a[4] = {four_rows(rows, pitch), four_rows(rows + pitch, pitch), four_rows(rows + 2 * pitch, pitch), four_rows(rows + 3 * pitch, pitch)};
+    transpose_pieces(a, column);
+}
+static inline void vf_store_columns(float *rows, int64_t pitch, const vf column[4]) {
+    vf a[4];
+    transpose_pieces(column, a);
+    for (int i = 0; i < 4; i++, rows += pitch) {
+        _mm_storeu_ps(rows, _mm512_castps512_ps128(a[i]));
+        _mm_storeu_ps(rows + 4 * pitch, _mm512_extractf32x4_ps(a[i], 1));
+        _mm_storeu_ps(rows + 8 * pitch, _mm512_extractf32x4_ps(a[i], 2));
+        _mm_storeu_ps(rows + 12 * pitch, _mm512_extractf32x4_ps(a[i], 3));
+    }
+}
+static inline vd two_rows(const double *row, const double *other) {
+    return _mm512_insertf64x4(_mm512_castpd256_pd512(_mm256_loadu_pd(row)), _mm256_loadu_pd(other), 1);
+}
+static inline void vd_load_columns(const double *rows, int64_t pitch, vd column[4]) {
+    /* a[i]: four columns of rows i and i + 4 */
+    vd a[4], x, y, z, w;
+    for (int i = 0; i < 4; i++) a[i] = two_rows(rows + i * pitch, rows + (i + 4) * pitch);
+    x = _mm512_unpacklo_pd(a[0], a[1]); /* columns 0 and 2 of rows 0 and 1, and of 4 and 5 */
+    y = _mm512_unpackhi_pd(a[0], a[1]);
+    z = _mm512_unpacklo_pd(a[2], a[3]);
+    w = _mm512_unpackhi_pd(a[2], a[3]);
+    column[0] = _mm512_permutex2var_pd(x, _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13), z);
+    column[1] = _mm512_permutex2var_pd(y, _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13), w);
+    column[2] = _mm512_permutex2var_pd(x, _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15), z);
+    column[3] = _mm512_permutex2var_pd(y, _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15), w);
+}
+static inline void vd_store_columns(double *rows, int64_t pitch, const vd column[4]) {
+    vd x = _mm512_unpacklo_pd(column[0], column[1]), y = _mm512_unpackhi_pd(column[0], column[1]); /* rows 0 2 4 6; 1 3 5 7 */
+    vd z = _mm512_unpacklo_pd(column[2], column[3]), w = _mm512_unpackhi_pd(column[2], column[3]);
+    vd a[4];
+    a[0] = _mm512_permutex2var_pd(x, _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13), z); /* row 0, row 4 */
+    a[1] = _mm512_permutex2var_pd(y, _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13), w);
+    a[2] = _mm512_permutex2var_pd(x, _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15), z);
+    a[3] = _mm512_permutex2var_pd(y, _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15), w);
+    for (int i = 0; i < 4; i++) {
+        _mm256_storeu_pd(rows + i * pitch, _mm512_castpd512_pd256(a[i]));
+        _mm256_storeu_pd(rows + (i + 4) * pitch, _mm512_extractf64x4_pd(a[i], 1));
+    }
+}
+
 static inline void stream_end(void) { _mm_sfence(); }
 static inline void prefetch_line(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T0); }
 

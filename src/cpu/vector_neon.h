@@ -153,6 +153,59 @@ static inline vm vd_or_nan(vm m, vd a) {
 static inline vd vd_load_float(const float *p) { return vcvt_f64_f32(vld1_f32(p)); }
 static inline void vd_store_float(float *p, vd a) { vst1_f32(p, vcvt_f32_f64(a)); }
 
+static inline vm vf_or_at_least(vm m, vf a, vf b) { return vorrq_u32(m, vcgeq_f32(a, b)); }
+static inline vm vd_or_at_least(vm m, vd a, vd b) { return vorrq_u32(m, vreinterpretq_u32_u64(vcgeq_f64(a, b))); }
+static inline vf vf_select(vf a, vf limit, vf yes, vf no) { return vbslq_f32(vcgeq_f32(a, limit), yes, no); }
+static inline vd vd_select(vd a, vd limit, vd yes, vd no) { return vbslq_f64(vcgeq_f64(a, limit), yes, no); }
+static inline vf vf_div(vf a, vf b) { return vdivq_f32(a, b); }
+static inline vd vd_div(vd a, vd b) { return vdivq_f64(a, b); }
+static inline vd vd_log2_floor(vd a) { return vsubq_f64(vcvtq_f64_u64(vshrq_n_u64(vreinterpretq_u64_f64(a), 52)), vdupq_n_f64(1023.0)); }
+static inline vi vi_set(uint32_t x) { return vdupq_n_u32(x); }
+static inline vl vl_set(uint64_t x) { return vdupq_n_u64(x); }
+static inline vi vi_add(vi a, vi b) { return vaddq_u32(a, b); }
+static inline vl vl_add(vl a, vl b) { return vaddq_u64(a, b); }
+static inline vi vi_sub(vi a, vi b) { return vsubq_u32(a, b); }
+static inline vl vl_sub(vl a, vl b) { return vsubq_u64(a, b); }
+static inline void vi_store(uint32_t *p, vi a) { vst1q_u32(p, a); }
+static inline void vl_store(uint64_t *p, vl a) { vst1q_u64(p, a); }
+static inline vi vi_load(const uint32_t *p) { return vld1q_u32(p); }
+static inline vl vl_load(const uint64_t *p) { return vld1q_u64(p); }
+static inline vd vd_of_integers(vi a, int half) {
+    int32x4_t b = vreinterpretq_s32_u32(a);
+    return vcvtq_f64_s64(vmovl_s32(half ? vget_high_s32(b) : vget_low_s32(b)));
+}
+static inline vd vd_of_floats(vf a, int half) { return half ? vcvt_high_f64_f32(a) : vcvt_f64_f32(vget_low_f32(a)); }
+static inline vf vf_of_doubles(vd lower, vd upper) { return vcvt_high_f32_f64(vcvt_f32_f64(lower), upper); }
+static inline void transpose_floats(const vf a[4], vf b[4]) {
+    vf x = vzip1q_f32(a[0], a[2]), y = vzip2q_f32(a[0], a[2]), z = vzip1q_f32(a[1], a[3]), w = vzip2q_f32(a[1], a[3]);
+    b[0] = vzip1q_f32(x, z);
+    b[1] = vzip2q_f32(x, z);
+    b[2] = vzip1q_f32(y, w);
+    b[3] = vzip2q_f32(y, w);
+}
+static inline void vf_load_columns(const float *rows, int64_t pitch, vf column[4]) {
+    vf a[4] = {vld1q_f32(rows), vld1q_f32(rows + pitch), vld1q_f32(rows + 2 * pitch), vld1q_f32(rows + 3 * pitch)};
+    transpose_floats(a, column);
+}
+static inline void vf_store_columns(float *rows, int64_t pitch, const vf column[4]) {
+    vf a[4];
+    transpose_floats(column, a);
+    for (int i = 0; i < 4; i++) vst1q_f32(rows + i * pitch, a[i]);
+}
+static inline void vd_load_columns(const double *rows, int64_t pitch, vd column[4]) {
+    for (int j = 0; j < 4; j += 2) {
+        vd a = vld1q_f64(rows + j), b = vld1q_f64(rows + pitch + j);
+        column[j] = vzip1q_f64(a, b);
+        column[j + 1] = vzip2q_f64(a, b);
+    }
+}
+static inline void vd_store_columns(double *rows, int64_t pitch, const vd column[4]) {
+    for (int j = 0; j < 4; j += 2) {
+        vst1q_f64(rows + j, vzip1q_f64(column[j], column[j + 1]));
+        vst1q_f64(rows + pitch + j, vzip2q_f64(column[j], column[j + 1]));
+    }
+}
+
 static inline void stream_end(void) {}
 static inline void prefetch_line(const void *p) { __builtin_prefetch(p); }
 

@@ -114,6 +114,48 @@ static inline vm vd_or_nan(vm m, vd a) { LANES_D m |= a.lane[i] != a.lane[i]; re
 static inline vd vd_load_float(const float *p) { vd r; LANES_D r.lane[i] = p[i]; return r; }
 static inline void vd_store_float(float *p, vd a) { LANES_D p[i] = (float)a.lane[i]; }
 
+/* For rows in lanes (lanes.h), where every lane has a row of its own. */
+static inline vm vf_or_at_least(vm m, vf a, vf b) { LANES_F m |= a.lane[i] >= b.lane[i]; return m; }
+static inline vm vd_or_at_least(vm m, vd a, vd b) { LANES_D m |= a.lane[i] >= b.lane[i]; return m; }
+/* yes where a >= limit, else no */
+static inline vf vf_select(vf a, vf limit, vf yes, vf no) { LANES_F yes.lane[i] = a.lane[i] >= limit.lane[i] ? yes.lane[i] : no.lane[i]; return yes; }
+static inline vd vd_select(vd a, vd limit, vd yes, vd no) { LANES_D yes.lane[i] = a.lane[i] >= limit.lane[i] ? yes.lane[i] : no.lane[i]; return yes; }
+static inline vf vf_div(vf a, vf b) { LANES_F a.lane[i] /= b.lane[i]; return a; }
+static inline vd vd_div(vd a, vd b) { LANES_D a.lane[i] /= b.lane[i]; return a; }
+/* floor(log2 a) of positive normal numbers */
+static inline vd vd_log2_floor(vd a) { LANES_D a.lane[i] = (double)((int)(double_bits(a.lane[i]) >> 52) - 1023); return a; }
+static inline vi vi_set(uint32_t x) { vi r; LANES_F r.lane[i] = x; return r; }
+static inline vl vl_set(uint64_t x) { vl r; LANES_D r.lane[i] = x; return r; }
+static inline vi vi_add(vi a, vi b) { LANES_F a.lane[i] += b.lane[i]; return a; }
+static inline vl vl_add(vl a, vl b) { LANES_D a.lane[i] += b.lane[i]; return a; }
+static inline vi vi_sub(vi a, vi b) { LANES_F a.lane[i] -= b.lane[i]; return a; }
+static inline vl vl_sub(vl a, vl b) { LANES_D a.lane[i] -= b.lane[i]; return a; }
+static inline void vi_store(uint32_t *p, vi a) { LANES_F p[i] = a.lane[i]; }
+static inline void vl_store(uint64_t *p, vl a) { LANES_D p[i] = a.lane[i]; }
+static inline vi vi_load(const uint32_t *p) { vi r; LANES_F r.lane[i] = p[i]; return r; }
+static inline vl vl_load(const uint64_t *p) { vl r; LANES_D r.lane[i] = p[i]; return r; }
+/* the lower (half 0) or upper half of the lanes as doubles; vi's lanes are signed */
+static inline vd vd_of_integers(vi a, int half) { vd r; LANES_D r.lane[i] = (double)(int32_t)a.lane[half * VD_LANES + i]; return r; }
+static inline vd vd_of_floats(vf a, int half) { vd r; LANES_D r.lane[i] = (double)a.lane[half * VD_LANES + i]; return r; }
+static inline vf vf_of_doubles(vd lower, vd upper) {
+    vf r;
+    LANES_D r.lane[i] = (float)lower.lane[i], r.lane[VD_LANES + i] = (float)upper.lane[i];
+    return r;
+}
+/* Four columns of as many rows as there are lanes, `pitch` elements apart; and back. */
+static inline void vf_load_columns(const float *rows, int64_t pitch, vf column[4]) {
+    for (int j = 0; j < 4; j++) LANES_F column[j].lane[i] = rows[i * pitch + j];
+}
+static inline void vf_store_columns(float *rows, int64_t pitch, const vf column[4]) {
+    LANES_F for (int j = 0; j < 4; j++) rows[i * pitch + j] = column[j].lane[i];
+}
+static inline void vd_load_columns(const double *rows, int64_t pitch, vd column[4]) {
+    for (int j = 0; j < 4; j++) LANES_D column[j].lane[i] = rows[i * pitch + j];
+}
+static inline void vd_store_columns(double *rows, int64_t pitch, const vd column[4]) {
+    LANES_D for (int j = 0; j < 4; j++) rows[i * pitch + j] = column[j].lane[i];
+}
+
 static inline void stream_end(void) {}
 /* the cache line of p, which need not be readable, is wanted soon */
 static inline void prefetch_line(const void *p) { __builtin_prefetch(p); }

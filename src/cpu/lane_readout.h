@@ -1,0 +1,170 @@
+/* What every lane of lanes.h adds up to, from its digits to factor, logarithm or logsumexp: state.h and forward.h's result_of_state for a
+ * row of one block, in vectors of doubles. Such a row's accumulator holds one term, rest 2^(kb - 41) with rest < 2^52, so that it is read
+ * without rounding, and every scaling by a power of two is exact. */
+#ifndef SOFTMAX_LANE_READOUT_H
+#define SOFTMAX_LANE_READOUT_H
+
+#include "log_vectors.h"
+
+/* Of half the lanes. */
+typedef struct half_total {
+    vd e_max; /* the row's sum is 2^k (e_max + rest) */
+    vd rest;
+    vd shift; /* 2^(kb - k) */
+} half_total;
+
+static ALWAYS_INLINE half_total total_of_half(const lanes_float *s, vd e_max, vd k, int half) {
+    half_total t;
+    vd rest = vd_fma(vd_of_integers(s->high, half), vd_set(0x1p21), vd_of_integers(s->low, half));
+    t.e_max = e_max;
+    t.shift = vd_power(vd_add(vd_sub(vd_of_floats(s->kb, half), k), vd_set(SOFTMAX_MAGIC64)));
+    t.rest = vd_mul(vd_mul(rest, t.shift), vd_set(0x1p-41));
+    return t;
+}
+
+/* exp_of_maximum for 16-bit results: the maximum's term relative to its own k. */
+static ALWAYS_INLINE vf short_exp_of_maximum(vf first, unsigned wide, arithmetic kind, vf *k) {
+    vi high = vi_zero(), low = high;
+    vf magic, v;
+    *k = exponent_vector_float(first);
+    magic = vf_sub(vf_set(TERM32_MAGIC + SOFTMAX_BIAS), *k);
+    v = term_vector_float(first, vf_set(0.0f), magic, kind, &high, &low);
+    if (wide) {
+        float z[VF_LANES], m[VF_LANES], e[VF_LANES];
+        vf_store(z, first);
+        vf_store(m, magic);
+        for (int i = 0; i < VF_LANES; i++) e[i] = term32_near(z[i], 0.0f, m[i], kind, z[i]).v;
+        v = vf_load(e);
+    }
+    return v;
+}
+
+/* Totals of `groups` groups: two halves of each. */
+static ALWAYS_INLINE void totals_of_groups(const lanes_float *s, int groups, arithmetic kind, half_total *t) {
+    vd e[MOST_MAXIMA], k[MOST_MAXIMA], first[MOST_MAXIMA];
+    if (arithmetic_is_short(kind)) {
+        for (int g = 0; g < groups; g++) {
+            vf power, v = short_exp_of_maximum(s[g].first, s[g].wide, kind, &power);
+            for (int i = 0; i < 2; i++) {
+                e[2 * g + i] = vd_mul(vd_of_floats(v, i), vd_set(0x1p-4));
+                k[2 * g + i] = vd_of_floats(power, i);
+            }
+        }
+    } else {
+        for (int i = 0; i < 2 * groups; i++) first[i] = vd_of_floats(s[i / 2].first, i % 2);
+        exp_of_maximum_vectors(2 * groups, first, e, k);
+    }
+    for (int i = 0; i < 2 * groups; i++) t[i] = total_of_half(&s[i / 2], e[i], k[i], i % 2);
+}
+
+static ALWAYS_INLINE void factor_of_group(lanes_float *s, arithmetic kind, const half_total t[2]) {
+    vd inverse[2], g[2], most[2];
+    vf hi;
+    for (int i = 0; i < 2; i++) inverse[i] = vd_add(t[i].e_max, t[i].rest);
+    if (arithmetic_is_short(kind)) {
+        vf one = vf_div(vf_set(1.0f), vf_of_doubles(inverse[0], inverse[1]));
+        for (int i = 0; i < 2; i++) inverse[i] = vd_of_floats(one, i);
+    } else {
+        for (int i = 0; i < 2; i++) inverse[i] = vd_div(vd_set(1.0), inverse[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        g[i] = vd_mul(vd_mul(inverse[i], t[i].shift), vd_set(0x1p60)); /* OUT_BIAS - SOFTMAX_BIAS */
+        most[i] = vd_mul(vd_mul(t[i].e_max, inverse[i]), vd_set(0x1p64));
+    }
+    hi = vf_of_doubles(g[0], g[1]);
+    s->factor_hi = hi;
+    s->factor_lo = vf_of_doubles(vd_sub(g[0], vd_of_floats(hi, 0)), vd_sub(g[1], vd_of_floats(hi, 1)));
+    if (arithmetic_is_short(kind)) s->factor_lo = vf_set(0.0f);
+    s->most = vf_of_doubles(most[0], most[1]);
+    s->cut = vf_fma(s->top, hi, vf_mul(s->top, s->factor_lo));
+}
+
+static ALWAYS_INLINE void logarithm_of_group(lanes_float *s, lane_want want, const half_total t[2]) {
+    vd result[2];
+    vf value;
+    for (int i = 0; i < 2; i++) {
+        vd_pair log = log1p_vectors(vd_div(t[i].rest, t[i].e_max));
+        if (want == LANE_LOG) {
+            result[i] = vd_sub(vd_set(0.0), log.hi);
+        } else {
+            vd_pair sum = two_sum_vectors(vd_of_floats(s->first, i), log.hi);
+            result[i] = vd_add(sum.hi, vd_add(sum.lo, log.lo));
+        }
+    }
+    value = vf_of_doubles(result[0], result[1]);
+    if (want == LANE_LOG) {
+        s->minus_log = value;
+        return;
+    }
+    value = vf_unbias(value, vf_set(0x1p-126f), 0);
+    s->value = s->constant ? vf_add(vf_keep_from(s->usual, vf_set(1.0f), value), s->value) : value;
+}
+
+static ALWAYS_INLINE void read_groups(lanes_float *s, int groups, arithmetic kind, lane_want want) {
+    half_total t[MOST_MAXIMA];
+    totals_of_groups(s, groups, kind, t);
+    for (int g = 0; g < groups; g++)
+        if (want == LANE_FACTOR)
+            factor_of_group(&s[g], kind, &t[2 * g]);
+        else
+            logarithm_of_group(&s[g], want, &t[2 * g]);
+}
+
+static void read_lanes_float(lanes_float *s, int groups, arithmetic kind, lane_want want) {
+    for (; groups >= 2; groups -= 2, s += 2)
+        want == LANE_FACTOR ? read_groups(s, 2, kind, LANE_FACTOR) : read_groups(s, 2, kind, want);
+    if (groups) want == LANE_FACTOR ? read_groups(s, 1, kind, LANE_FACTOR) : read_groups(s, 1, kind, want);
+}
+
+/* Pairs all along: lane by lane. */
+static void read_group_double(lanes_double *s, arithmetic kind, lane_want want) {
+    double first[VD_LANES], kb[VD_LANES], top[VD_LANES], hi[VD_LANES], lo[VD_LANES], cut[VD_LANES], most[VD_LANES], minus_log[VD_LANES],
+        value[VD_LANES], usual[VD_LANES];
+    uint64_t high[VD_LANES], low[VD_LANES];
+    vd_store(first, s->first);
+    vd_store(kb, s->kb);
+    vd_store(top, s->top);
+    vd_store(value, s->value);
+    vd_store(usual, s->usual);
+    vl_store(high, s->high);
+    vl_store(low, s->low);
+    for (int i = 0; i < VD_LANES; i++) {
+        row_state row = row_state_empty();
+        block_double block;
+        row_result_double r;
+        hi[i] = lo[i] = cut[i] = most[i] = minus_log[i] = 0;
+        if (usual[i] == 0) continue;
+        block.kb = (int64_t)kb[i];
+        row.maximum = first[i];
+        set_rest_double(&block, high[i], low[i]);
+        add_rest_double(&row.rest, &block);
+        if (want == LANE_LOGSUMEXP) {
+            value[i] = row_state_logsumexp(&row, kind);
+            continue;
+        }
+        r = result_of_state_double(&row, kind, want == LANE_LOG, 0);
+        if (want == LANE_LOG) {
+            minus_log[i] = 0.0 - r.log.hi;
+        } else {
+            pair g;
+            int64_t exponent = block.kb - SOFTMAX_BIAS - r.k + 256;
+            g.hi = scale_by_power(r.factor.hi, exponent);
+            hi[i] = g.hi;
+            lo[i] = scale_by_power(r.factor.lo, exponent);
+            most[i] = r.most.hi * 0x1p256;
+            cut[i] = fma(top[i], hi[i], top[i] * lo[i]);
+        }
+    }
+    s->factor_hi = vd_load(hi);
+    s->factor_lo = vd_load(lo);
+    s->cut = vd_load(cut);
+    s->most = vd_load(most);
+    s->minus_log = vd_load(minus_log);
+    s->value = vd_load(value);
+}
+
+static void read_lanes_double(lanes_double *s, int groups, arithmetic kind, lane_want want) {
+    for (int g = 0; g < groups; g++) read_group_double(&s[g], kind, want);
+}
+
+#endif

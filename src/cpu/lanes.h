@@ -1,0 +1,202 @@
+/* One row per lane: the arithmetic of one block of LANES rows, at most SOFTMAX_BLOCK_COLUMNS columns, where no lane meets another. The
+ * scores are a tile: column j of the rows is the vector at tile + j LANES. A template like block.h; the bits are block.h's and forward.h's. */
+
+/* All but the masks: per lane. */
+typedef struct NAME(lanes) {
+    VECTOR first; /* as top_two */
+    VECTOR second;
+    VECTOR sum; /* of scores: NaN if there is a NaN, or both infinities */
+    VECTOR kb;
+    VECTOR top; /* the maximum's v */
+    INTEGERS high;
+    INTEGERS low;
+    VECTOR factor_hi; /* softmax: as NAME(factor) */
+    VECTOR factor_lo;
+    VECTOR cut;
+    VECTOR most;
+    VECTOR minus_log; /* log_softmax */
+    VECTOR value;     /* logsumexp; of constant lanes the result, else 0 */
+    VECTOR usual;     /* 0 in constant lanes, else 1 */
+    unsigned wide;    /* bit i, lane i: its terms are wide_terms */
+    unsigned far;     /* its row must be left to forward_row */
+    unsigned constant;
+} NAME(lanes);
+
+static inline void NAME(lanes_begin)(NAME(lanes) *s) {
+    s->first = s->second = V(set)(-(REAL)INFINITY);
+    s->sum = s->value = s->minus_log = V(set)(0);
+    s->factor_hi = s->factor_lo = s->cut = s->most = s->sum;
+    s->usual = V(set)(1);
+    s->wide = s->far = s->constant = 0;
+}
+
+/* Takes in `count` more columns. */
+static inline void NAME(lanes_scan)(NAME(lanes) *s, const REAL *tile, int count) {
+    VECTOR first = s->first, second = s->second, sum = s->sum;
+    int j = 0;
+    for (; j + 2 <= count; j += 2) {
+        VECTOR x = V(load)(tile + j * LANES), y = V(load)(tile + (j + 1) * LANES);
+        VECTOR high = V(max)(x, y), low = V(min)(x, y);
+        second = V(max)(second, V(max)(low, V(min)(first, high)));
+        first = V(max)(first, high);
+        sum = V(add)(sum, V(add)(x, y));
+    }
+    if (j < count) {
+        VECTOR x = V(load)(tile + j * LANES);
+        second = V(max)(second, V(min)(first, x));
+        first = V(max)(first, x);
+        sum = V(add)(sum, x);
+    }
+    s->first = first;
+    s->second = second;
+    s->sum = sum;
+}
+
+static int NAME(lane_has_nan)(const REAL *tile, int count, int lane) {
+    for (int j = 0; j < count; j++)
+        if (tile[j * LANES + lane] != tile[j * LANES + lane]) return 1;
+    return 0;
+}
+
+/* Some lane has a maximum that is not finite or large, or a NaN: which, and what becomes of it. */
+static void NAME(lanes_classify)(NAME(lanes) *s, const softmax_job *job, const REAL *tile, int count) {
+    REAL first[LANES], second[LANES], sum[LANES], value[LANES], usual[LANES];
+    V(store)(first, s->first);
+    V(store)(second, s->second);
+    V(store)(sum, s->sum);
+    for (int i = 0; i < LANES; i++) {
+        REAL f = first[i], size = f < 0 ? -f : f;
+        int logsumexp = job->op == OPERATION_LOGSUMEXP;
+        value[i] = 0;
+        usual[i] = 1;
+        if (size < WIDE_FROM && sum[i] == sum[i]) continue;
+        if (size >= SCORE_LIMIT && size <= LARGEST) {
+            s->far |= 1u << i;
+        } else if (sum[i] == sum[i] && size < SCORE_LIMIT) {
+            s->wide |= 1u << i;
+            continue;
+        } else {
+            s->constant |= 1u << i;
+            value[i] = (REAL)NAN;
+            if (sum[i] == sum[i] && f < 0 && (logsumexp || job->empty_zero))
+                value[i] = logsumexp || job->op == OPERATION_LOG_SOFTMAX ? f : 0;
+            else if (logsumexp && f == (REAL)INFINITY && !NAME(lane_has_nan)(tile, count, i))
+                value[i] = f;
+        }
+        first[i] = second[i] = usual[i] = 0; /* anything that computes */
+    }
+    s->first = V(load)(first);
+    s->second = V(load)(second);
+    s->value = V(load)(value);
+    s->usual = V(load)(usual);
+}
+
+/* Scores of the tile become values v (kept only where `keep`); their digits are added up. */
+static ALWAYS_INLINE void NAME(lanes_terms_loop)(REAL *tile, int count, VECTOR magics, VECTOR floors, int floor_is_negative, int keep,
+                                                 arithmetic kind, INTEGERS *high, INTEGERS *low) {
+    INTEGERS h = I(zero)(), l = I(zero)(), h2 = h, l2 = l;
+    int j = 0;
+    for (; j + 2 <= count; j += 2) {
+        VECTOR x = V(load)(tile + j * LANES), y = V(load)(tile + (j + 1) * LANES);
+        x = floor_is_negative ? V(at_least_negative)(x, floors) : V(max)(x, floors);
+        y = floor_is_negative ? V(at_least_negative)(y, floors) : V(max)(y, floors);
+        NAME(two_terms)(&x, &y, magics, kind, &h, &l, &h2, &l2);
+        if (keep) {
+            V(store)(tile + j * LANES, x);
+            V(store)(tile + (j + 1) * LANES, y);
+        }
+    }
+    if (j < count) {
+        VECTOR x = V(load)(tile + j * LANES);
+        x = NAME(term_vector)(V(max)(x, floors), V(set)(0), magics, kind, &h, &l);
+        if (keep) V(store)(tile + j * LANES, x);
+    }
+    *high = I(add)(h, h2);
+    *low = I(add)(l, l2);
+}
+
+/* Lanes with large maxima: row by row, by block.h's own functions. The digits' sums are then those of the terms without the maximum. */
+static void NAME(lanes_terms_apart)(NAME(lanes) *s, REAL *tile, int count, VECTOR magics, VECTOR floors, int keep, arithmetic kind) {
+    REAL first[LANES], kb[LANES], top[LANES], magic[LANES], floor_score[LANES], z[SOFTMAX_BLOCK_COLUMNS], v[SOFTMAX_BLOCK_COLUMNS];
+    BITS high[LANES], low[LANES];
+    V(store)(first, s->first);
+    V(store)(kb, s->kb);
+    V(store)(magic, magics);
+    V(store)(floor_score, floors);
+    for (int i = 0; i < LANES; i++) {
+        TERM t = NAME(term_fast)(first[i], 0, magic[i], kind);
+        int wide = s->wide >> i & 1;
+        for (int j = 0; j < count; j++) z[j] = tile[j * LANES + i];
+        if (wide)
+            NAME(wide_terms)(z, NULL, count, magic[i], floor_score[i], v, kind, &high[i], &low[i]);
+        else
+            NAME(terms)(z, NULL, count, magic[i], floor_score[i], v, kind, &high[i], &low[i]);
+        high[i] -= t.high;
+        low[i] -= t.low;
+        top[i] = t.v;
+        if (keep)
+            for (int j = 0; j < count; j++) tile[j * LANES + i] = v[j];
+    }
+    s->top = V(load)(top);
+    s->high = I(load)(high);
+    s->low = I(load)(low);
+}
+
+/* From the two largest to the terms. */
+static void NAME(lanes_sum)(NAME(lanes) *s, const softmax_job *job, REAL *tile, int count, int keep) {
+    VECTOR zero = V(set)(0), magics, floors, near;
+    INTEGERS high = I(zero)(), low = high, fixed;
+    arithmetic kind = job->kind;
+    int negative;
+    s->first = V(add)(s->first, zero);
+    if (vm_any(V(or_nan)(V(or_at_least)(vm_none(), V(abs)(s->first), V(set)(WIDE_FROM)), s->sum))) NAME(lanes_classify)(s, job, tile, count);
+    near = V(max)(s->second, V(sub)(s->first, V(set)(SPREAD)));
+    s->kb = NAME(exponent_vector)(near);
+    magics = V(sub)(V(set)(MAGIC + SOFTMAX_BIAS), s->kb);
+    floors = NAME(floor_vector)(s->kb);
+    if (s->wide) {
+        NAME(lanes_terms_apart)(s, tile, count, magics, floors, keep, kind);
+        return;
+    }
+    negative = !vm_any(V(or_at_least)(vm_none(), floors, zero));
+    s->top = NAME(term_vector)(s->first, zero, magics, kind, &high, &low); /* the maximum's digits are taken out again */
+#define TERMS(its_kind)                                                                                            \
+    if (keep && negative)                                                                                          \
+        NAME(lanes_terms_loop)(tile, count, magics, floors, 1, 1, its_kind, &s->high, &s->low);                    \
+    else if (keep)                                                                                                 \
+        NAME(lanes_terms_loop)(tile, count, magics, floors, 0, 1, its_kind, &s->high, &s->low);                    \
+    else                                                                                                           \
+        NAME(lanes_terms_loop)(tile, count, magics, floors, 0, 0, its_kind, &s->high, &s->low)
+    if (sizeof(REAL) == 8) {
+        TERMS(ARITHMETIC_64);
+    } else if (kind == ARITHMETIC_FLOAT16) {
+        TERMS(ARITHMETIC_FLOAT16);
+    } else if (kind == ARITHMETIC_BFLOAT16) {
+        TERMS(ARITHMETIC_BFLOAT16);
+    } else {
+        TERMS(ARITHMETIC_32);
+    }
+#undef TERMS
+    fixed = I(set)((BITS)(count - 1) * NAME(bits_of)(HIGH_MAGIC));
+    s->high = I(sub)(I(sub)(s->high, high), fixed);
+    fixed = I(set)((BITS)(count - 1) * NAME(bits_of)(LOW_MAGIC));
+    s->low = I(sub)(I(sub)(s->low, low), fixed);
+}
+
+/* Results of one column. */
+static ALWAYS_INLINE VECTOR NAME(lanes_result)(const NAME(lanes) *s, VECTOR a, int want_log, int patch) {
+    VECTOR limit = V(set)(want_log ? SMALLEST_NORMAL : SMALLEST_NORMAL * NAME(two_to)(OUT_BIAS)), y;
+    if (want_log)
+        y = V(unbias)(V(add)(V(sub)(a, s->first), s->minus_log), limit, 0);
+    else
+        y = V(unbias_positive)(V(raise)(V(fma)(a, s->factor_hi, V(mul)(a, s->factor_lo)), s->cut, s->most), limit, OUT_BIAS);
+    if (patch) y = V(add)(V(keep_from)(s->usual, V(set)(1), y), s->value);
+    return y;
+}
+
+/* The digits become factor, logarithm or logsumexp: lane_readout.h. */
+static void NAME(read_lanes)(NAME(lanes) *s, int groups, arithmetic kind, lane_want want);
+
+static inline lane_want NAME(lane_want_of)(operation op) {
+    return op == OPERATION_SOFTMAX ? LANE_FACTOR : op == OPERATION_LOG_SOFTMAX ? LANE_LOG : LANE_LOGSUMEXP;
+}
