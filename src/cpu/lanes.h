@@ -92,14 +92,12 @@ static void NAME(lanes_classify)(NAME(lanes) *s, const softmax_job *job, const R
 }
 
 /* Scores of the tile become values v (kept only where `keep`); their digits are added up. */
-static ALWAYS_INLINE void NAME(lanes_terms_loop)(REAL *tile, int count, VECTOR magics, VECTOR floors, int floor_is_negative, int keep,
-                                                 arithmetic kind, INTEGERS *high, INTEGERS *low) {
+static ALWAYS_INLINE void NAME(lanes_terms_loop)(REAL *tile, int count, VECTOR magics, VECTOR floors, int keep, arithmetic kind, INTEGERS *high,
+                                                 INTEGERS *low) {
     INTEGERS h = I(zero)(), l = I(zero)(), h2 = h, l2 = l;
-    int j = 0;
+    int j = NAME(piped_vectors)(tile, count * LANES, magics, floors, keep ? tile : NULL, kind, &h, &l) / LANES;
     for (; j + 2 <= count; j += 2) {
-        VECTOR x = V(load)(tile + j * LANES), y = V(load)(tile + (j + 1) * LANES);
-        x = floor_is_negative ? V(at_least_negative)(x, floors) : V(max)(x, floors);
-        y = floor_is_negative ? V(at_least_negative)(y, floors) : V(max)(y, floors);
+        VECTOR x = V(max)(V(load)(tile + j * LANES), floors), y = V(max)(V(load)(tile + (j + 1) * LANES), floors);
         NAME(two_terms)(&x, &y, magics, kind, &h, &l, &h2, &l2);
         if (keep) {
             V(store)(tile + j * LANES, x);
@@ -107,8 +105,7 @@ static ALWAYS_INLINE void NAME(lanes_terms_loop)(REAL *tile, int count, VECTOR m
         }
     }
     if (j < count) {
-        VECTOR x = V(load)(tile + j * LANES);
-        x = NAME(term_vector)(V(max)(x, floors), V(set)(0), magics, kind, &h, &l);
+        VECTOR x = NAME(term_vector)(V(max)(V(load)(tile + j * LANES), floors), V(set)(0), magics, kind, &h, &l);
         if (keep) V(store)(tile + j * LANES, x);
     }
     *high = I(add)(h, h2);
@@ -147,7 +144,6 @@ static void NAME(lanes_sum)(NAME(lanes) *s, const softmax_job *job, REAL *tile, 
     VECTOR zero = V(set)(0), magics, floors, near;
     INTEGERS high = I(zero)(), low = high, fixed;
     arithmetic kind = job->kind;
-    int negative;
     s->first = V(add)(s->first, zero);
     if (vm_any(V(or_nan)(V(or_at_least)(vm_none(), V(abs)(s->first), V(set)(WIDE_FROM)), s->sum))) NAME(lanes_classify)(s, job, tile, count);
     near = V(max)(s->second, V(sub)(s->first, V(set)(SPREAD)));
@@ -158,15 +154,12 @@ static void NAME(lanes_sum)(NAME(lanes) *s, const softmax_job *job, REAL *tile, 
         NAME(lanes_terms_apart)(s, tile, count, magics, floors, keep, kind);
         return;
     }
-    negative = !vm_any(V(or_at_least)(vm_none(), floors, zero));
     s->top = NAME(term_vector)(s->first, zero, magics, kind, &high, &low); /* the maximum's digits are taken out again */
-#define TERMS(its_kind)                                                                                            \
-    if (keep && negative)                                                                                          \
-        NAME(lanes_terms_loop)(tile, count, magics, floors, 1, 1, its_kind, &s->high, &s->low);                    \
-    else if (keep)                                                                                                 \
-        NAME(lanes_terms_loop)(tile, count, magics, floors, 0, 1, its_kind, &s->high, &s->low);                    \
-    else                                                                                                           \
-        NAME(lanes_terms_loop)(tile, count, magics, floors, 0, 0, its_kind, &s->high, &s->low)
+#define TERMS(its_kind)                                                                                     \
+    if (keep)                                                                                               \
+        NAME(lanes_terms_loop)(tile, count, magics, floors, 1, its_kind, &s->high, &s->low);                \
+    else                                                                                                    \
+        NAME(lanes_terms_loop)(tile, count, magics, floors, 0, its_kind, &s->high, &s->low)
     if (sizeof(REAL) == 8) {
         TERMS(ARITHMETIC_64);
     } else if (kind == ARITHMETIC_FLOAT16) {

@@ -7,10 +7,10 @@
 
 #include "term_vectors.h"
 
-/* terms_loop's beginning: whole vectors, how many columns of them; 0 where this set or kind has no such form. */
-static ALWAYS_INLINE int piped_terms_double(const double *z, int count, double magic, double floor_score, double *v, arithmetic kind, vl *high,
-                                            vl *low) {
-    (void)z, (void)count, (void)magic, (void)floor_score, (void)v, (void)kind, (void)high, (void)low;
+/* terms_loop's beginning: whole vectors, how many columns of them; 0 where this set or kind has no such form. magic and floors may differ
+ * from lane to lane. */
+static ALWAYS_INLINE int piped_vectors_double(const double *z, int count, vd magic, vd floors, double *v, arithmetic kind, vl *high, vl *low) {
+    (void)z, (void)count, (void)magic, (void)floors, (void)v, (void)kind, (void)high, (void)low;
     return 0;
 }
 
@@ -62,14 +62,13 @@ static ALWAYS_INLINE void term_pipeline_step(term_pipeline *p, const float *z, f
     p->s4 = in.s3, p->w4 = in.w3, p->r4 = in.r3;
 }
 
-static ALWAYS_INLINE int piped_terms_float(const float *z, int count, float magic, float floor_score, float *v, arithmetic kind, vi *high,
-                                           vi *low) {
+static ALWAYS_INLINE int piped_vectors_float(const float *z, int count, vf magic, vf floors, float *v, arithmetic kind, vi *high, vi *low) {
     term_pipeline p;
     const int step = VF_LANES, stores = v != NULL, whole = count / step * step;
     const float *end = z + whole;
     if (kind != ARITHMETIC_32 || whole < 8 * step) return 0;
-    p.magic = vf_set(magic + 127.0f); /* an integer more: the exponent's bits come out biased */
-    p.floors = vf_set(floor_score);
+    p.magic = vf_add(magic, vf_set(127.0f)); /* an integer more: the exponent's bits come out biased */
+    p.floors = floors;
     p.t1 = p.r1 = p.low1 = p.rr1 = p.s2 = p.p2 = p.rr2 = p.r2 = p.low2 = p.s3 = p.w3 = p.q3 = p.r3 = p.s4 = p.w4 = p.r4 = p.a4 = vf_set(0.0f);
     p.high = *high, p.low = *low;
     term_pipeline_step(&p, z, v, stores, 0, 0);
@@ -91,8 +90,8 @@ static ALWAYS_INLINE int piped_terms_float(const float *z, int count, float magi
 
 #else
 
-static ALWAYS_INLINE int piped_terms_float(const float *z, int count, float magic, float floor_score, float *v, arithmetic kind, vi *high, vi *low) {
-    (void)z, (void)count, (void)magic, (void)floor_score, (void)v, (void)kind, (void)high, (void)low;
+static ALWAYS_INLINE int piped_vectors_float(const float *z, int count, vf magic, vf floors, float *v, arithmetic kind, vi *high, vi *low) {
+    (void)z, (void)count, (void)magic, (void)floors, (void)v, (void)kind, (void)high, (void)low;
     return 0;
 }
 
