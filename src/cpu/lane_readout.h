@@ -110,7 +110,7 @@ static ALWAYS_INLINE void read_groups(lanes_float *s, int groups, arithmetic kin
             logarithm_of_group(&s[g], want, &t[2 * g]);
 }
 
-static void read_lanes_float(lanes_float *s, int groups, arithmetic kind, lane_want want) {
+APART void read_lanes_float(lanes_float *s, int groups, arithmetic kind, lane_want want) {
     for (; groups >= 2; groups -= 2, s += 2)
         want == LANE_FACTOR ? read_groups(s, 2, kind, LANE_FACTOR) : read_groups(s, 2, kind, want);
     if (groups) want == LANE_FACTOR ? read_groups(s, 1, kind, LANE_FACTOR) : read_groups(s, 1, kind, want);

@@ -31,7 +31,7 @@ static inline void NAME(lanes_begin)(NAME(lanes) *s) {
 }
 
 /* Takes in `count` more columns. */
-static inline void NAME(lanes_scan)(NAME(lanes) *s, const REAL *tile, int count) {
+APART void NAME(lanes_scan)(NAME(lanes) *s, const REAL *tile, int count) {
     VECTOR first = s->first, second = s->second, sum = s->sum;
     int j = 0;
     for (; j + 2 <= count; j += 2) {
@@ -140,7 +140,7 @@ static void NAME(lanes_terms_apart)(NAME(lanes) *s, REAL *tile, int count, VECTO
 }
 
 /* From the two largest to the terms. */
-static void NAME(lanes_sum)(NAME(lanes) *s, const softmax_job *job, REAL *tile, int count, int keep) {
+APART void NAME(lanes_sum)(NAME(lanes) *s, const softmax_job *job, REAL *tile, int count, int keep) {
     VECTOR zero = V(set)(0), magics, floors, near;
     INTEGERS high = I(zero)(), low = high, fixed;
     arithmetic kind = job->kind;

@@ -32,7 +32,7 @@ static int NAME(rows_in_place)(const NAME(short_group) *g, const softmax_job *jo
            job->shape[d] - g->first.coordinate[d] >= LANES;
 }
 
-static void NAME(short_scores)(NAME(short_group) *g, const softmax_job *job, int plain) {
+APART void NAME(short_scores)(NAME(short_group) *g, const softmax_job *job, int plain) {
     int columns = (int)job->columns, pitch = NAME(short_pitch)(columns);
     place p = g->first;
     if (plain && NAME(rows_in_place)(g, job, &job->x)) {
@@ -58,7 +58,7 @@ static void NAME(short_scores)(NAME(short_group) *g, const softmax_job *job, int
 /* The first of the next four columns; the last four may have been taken already. */
 static inline int NAME(next_four)(int columns, int j) { return j + 4 < columns && j + 8 > columns ? columns - 4 : j + 4; }
 
-static void NAME(short_tile)(NAME(short_group) *g, int columns) {
+APART void NAME(short_tile)(NAME(short_group) *g, int columns) {
     VECTOR column[4];
     for (int j = 0; j < columns; j = NAME(next_four)(columns, j)) {
         V(load_columns)(g->in + j, g->in_pitch, column);
@@ -83,7 +83,7 @@ static void NAME(short_logsumexp)(const NAME(short_group) *g, const NAME(lanes) 
         if (!(s->far >> i & 1)) store_real(row_address(job, &job->out, &p), job->out.type, (double)value[i]);
 }
 
-static void NAME(short_store)(NAME(short_group) *g, const NAME(lanes) *s, const softmax_job *job) {
+APART void NAME(short_store)(NAME(short_group) *g, const NAME(lanes) *s, const softmax_job *job) {
     int columns = (int)job->columns, pitch = NAME(short_pitch)(columns), direct = !s->far && NAME(rows_in_place)(g, job, &job->out);
     place p = g->first;
     g->out = direct ? (REAL *)(void *)row_address(job, &job->out, &p) : g->buffer;

@@ -10,6 +10,9 @@
 #endif
 #define NOINLINE __attribute__((noinline))
 
+/* A function of its own, with the registers to itself: merged into others, the compiler keeps their constants in them. */
+#define APART static __attribute__((noinline))
+
 /* Included after a vector_*.h. From z = k ln2_hi + r + low and t = magic + k. */
 static ALWAYS_INLINE vf term_vector_from_reduced(vf r, vf low, vf t, vf magic, arithmetic kind, vi *high_digits, vi *low_digits) {
     vf p, v, a, b;
