@@ -124,7 +124,10 @@ class Worker:
         self.load(settings["rivals"])
 
     def load(self, wanted):
+        before = tasks()
         for name, version, made in load(wanted, self.parts):
+            pin(tasks() - before, self.threads)
+            before = tasks()
             if isinstance(made, Exception):
                 self.send({"missing": name, "why": f"{type(made).__name__}: {made}".splitlines()[0][:160]})
             else:
@@ -150,11 +153,14 @@ class Worker:
                 pin(tasks() - before, self.threads)
                 os.sched_setaffinity(0, PROCESSORS[:1])
                 timings.append(Timing(contestant, run, row))
+                pin(tasks() - before, self.threads)  # some start with the first calls
                 timings[-1].error = error
             except Unsupported:
                 continue
             except Exception as failure:  # a rival's failure is a line of the report, not the end of the run
                 self.send({"failed": contestant.name, "row": row.title, "why": f"{type(failure).__name__}: {failure}".splitlines()[0][:200]})
+            finally:
+                os.sched_setaffinity(0, PROCESSORS[:1])
         return timings
 
     def row(self, number, row):
