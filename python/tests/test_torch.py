@@ -138,13 +138,14 @@ def test_operators_pass_opcheck():
     x, y = scores(3, 5, grad=True), F.softmax(scores(3, 5, seed=3), 1).requires_grad_()
     tests = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
     for operator, arguments in (
-        (torch.ops.libsoftmax.softmax, (x, 1, 0.5)),
-        (torch.ops.libsoftmax.log_softmax, (scores(3, 5, dtype=torch.bfloat16, grad=True).T, 0)),
-        (torch.ops.libsoftmax.logsumexp, (x, -1, 2.0, 3.0, scores(5, seed=4, grad=True))),
-        (torch.ops.libsoftmax.softmax_backward, (scores(3, 5, seed=5, grad=True), y, 1)),
-        (torch.ops.libsoftmax.log_softmax_backward, (x, F.log_softmax(scores(3, 5, seed=5), 1).requires_grad_(), 1)),
+        (torch.ops.libsoftmax.softmax.default, (x, 1)),
+        (torch.ops.libsoftmax.softmax.options, (x, 1, 0.5, 0.0, None, None, None, True, 1, True, None)),
+        (torch.ops.libsoftmax.log_softmax.default, (scores(3, 5, dtype=torch.bfloat16, grad=True).T, 0)),
+        (torch.ops.libsoftmax.logsumexp.options, (x, -1, 2.0, 3.0, scores(5, seed=4, grad=True), None, None, False, 0, False, None)),
+        (torch.ops.libsoftmax.softmax_backward.default, (scores(3, 5, seed=5, grad=True), y, 1)),
+        (torch.ops.libsoftmax.log_softmax_backward.default, (x, F.log_softmax(scores(3, 5, seed=5), 1).requires_grad_(), 1)),
     ):
-        torch.library.opcheck(operator.default, arguments, test_utils=tests)
+        torch.library.opcheck(operator, arguments, test_utils=tests)
 
 
 def test_meta_and_strides():

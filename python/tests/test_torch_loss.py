@@ -248,5 +248,5 @@ def test_meta_and_opcheck():
         assert meta.device.type == "meta" and meta.shape == shape and meta.dtype == torch.float64
     assert ours.cross_entropy(x.bfloat16().to("meta"), targets.to("meta")).dtype == torch.float32
     tests = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
-    arguments = (x, targets, None, -100, "mean", 0.1, 0.1, 0.0, None, None, True)
+    arguments = (x, targets, None, -100, "mean", 0.1, 0.1, 0.0, None, None, True, False)
     torch.library.opcheck(torch.ops.libsoftmax.cross_entropy.default, arguments, test_utils=tests)

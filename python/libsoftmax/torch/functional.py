@@ -29,16 +29,16 @@ def _call(operator, name, x, dim, dtype, scale, softcap, bias, mask, valid_lengt
                     _empty_zero(name, empty_rows), dtype)
 
 
-def _along(operator, name, input, dim, stacklevel, dtype, options):
+def _along(packet, name, input, dim, stacklevel, dtype, options):
     if dim is None:
         dim = F._get_softmax_dim(name, input.dim(), stacklevel + 1)
     if dtype is None and not options:
-        return call(operator, input, dim) if input.dim() else call(operator, input.reshape(1), dim).reshape(())
+        return call(packet.default, input, dim) if input.dim() else call(packet.default, input.reshape(1), dim).reshape(())
     given = {**DEFAULTS, **options}
     if len(given) != len(DEFAULTS):
         raise TypeError(f"{name}: {sorted(set(options) - set(DEFAULTS))[0]} is no option; {', '.join(DEFAULTS)} are")
     x = input if input.dim() else input.reshape(1)
-    return _call(operator, name, x, dim, dtype, **given).reshape(input.shape)
+    return _call(packet.options, name, x, dim, dtype, **given).reshape(input.shape)
 
 
 DEFAULTS = {"scale": 1.0, "softcap": 0.0, "bias": None, "mask": None, "valid_lengths": None, "causal": False, "causal_offset": 0,
@@ -59,13 +59,13 @@ def softmax(input, dim=None, _stacklevel=3, dtype=None, **options):
     rows     NaN or +inf: NaN; -inf: exactly 0
     raises   ValueError and TypeError, with the argument, its value and what is allowed
     """
-    return _along(operators.softmax.default, "softmax", input, dim, _stacklevel, dtype, options)
+    return _along(operators.softmax, "softmax", input, dim, _stacklevel, dtype, options)
 
 
 def log_softmax(input, dim=None, _stacklevel=3, dtype=None, **options):
     """y_i = z_i - log sum_j exp(z_j): torch.nn.functional.log_softmax. As `softmax`; error at most 2 ULP, relative, also where the
     probability is next to 1. Masked columns are -inf."""
-    return _along(operators.log_softmax.default, "log_softmax", input, dim, _stacklevel, dtype, options)
+    return _along(operators.log_softmax, "log_softmax", input, dim, _stacklevel, dtype, options)
 
 
 def logsumexp(input, dim, keepdim=False, *, dtype=None, **options):
@@ -94,7 +94,7 @@ def _along_one(x, dim, dtype, options):
     unknown = set(options) - set(DEFAULTS)
     if unknown:
         raise TypeError(f"logsumexp: {sorted(unknown)[0]} is no option; {', '.join(DEFAULTS)} are")
-    return _call(operators.logsumexp.default, "logsumexp", x, dim, dtype, **{**DEFAULTS, **options})
+    return _call(operators.logsumexp.options, "logsumexp", x, dim, dtype, **{**DEFAULTS, **options})
 
 
 def _wants_gradient(tensor):

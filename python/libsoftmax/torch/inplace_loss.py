@@ -2,7 +2,7 @@
 
 import torch
 
-from .loss_operator import compute, loss_dtype, scaled
+from .loss_operator import compute, scaled
 
 
 class InplaceCrossEntropy(torch.autograd.Function):
@@ -10,14 +10,11 @@ class InplaceCrossEntropy(torch.autograd.Function):
     backward, instead of being wrong."""
 
     @staticmethod
-    def forward(ctx, logits, target, weight, ignore_index, reduction, label_smoothing, z_loss, softcap, mask, valid_lengths):
-        rows = (*logits.shape[:1], *logits.shape[2:])
-        loss = logits.new_empty(rows if reduction == "none" else (), dtype=loss_dtype(logits))
-        compute(logits, target, loss, logits, None, None, weight, ignore_index, reduction, label_smoothing, z_loss, softcap, mask,
-                valid_lengths)
+    def forward(ctx, logits, target, *options):
+        loss, _ = compute(logits, target, *options, gradient=logits)
         ctx.mark_dirty(logits)
         ctx.set_materialize_grads(False)
-        ctx.reduction = reduction
+        ctx.reduction = options[2]
         ctx.save_for_backward(logits)
         return loss, logits
 

@@ -15,22 +15,21 @@ import torch
 
 import libsoftmax
 
-from .operators import call, implement, library, operators, register
+from .operators import call, implement, is_plain, library, operators, register
 
 
 library.define(
-    "cross_entropy(Tensor logits, Tensor target, Tensor? weight=None, int ignore_index=-100, str reduction='mean', "
-    "float label_smoothing=0., float z_loss=0., float softcap=0., Tensor? mask=None, Tensor? valid_lengths=None, "
-    "bool with_gradient=False, bool with_target_gradient=False) -> (Tensor loss, Tensor gradient, Tensor target_gradient, "
-    "Tensor logsumexp)")
+    "cross_entropy(Tensor logits, Tensor target, Tensor? weight, int ignore_index, str reduction, float label_smoothing, "
+    "float z_loss, float softcap, Tensor? mask, Tensor? valid_lengths, bool with_gradient, bool with_target_gradient) "
+    "-> (Tensor loss, Tensor gradient, Tensor target_gradient, Tensor logsumexp)")
 
 
 def loss_dtype(logits):
     return torch.float64 if logits.dtype == torch.float64 else torch.float32
 
 
-def _results(logits, target, weight=None, ignore_index=-100, reduction="mean", label_smoothing=0.0, z_loss=0.0, softcap=0.0,
-             mask=None, valid_lengths=None, with_gradient=False, with_target_gradient=False):
+def _results(logits, target, weight, ignore_index, reduction, label_smoothing, z_loss, softcap, mask, valid_lengths, with_gradient,
+             with_target_gradient):
     rows = (*logits.shape[:1], *logits.shape[2:])
     loss = logits.new_empty(rows if reduction == "none" else (), dtype=loss_dtype(logits))
     gradient = torch.empty_like(logits) if with_gradient else logits.new_empty(0)
@@ -39,24 +38,27 @@ def _results(logits, target, weight=None, ignore_index=-100, reduction="mean", l
     return loss, gradient, target_gradient, logits.new_empty(rows if with_gradient else 0, dtype=loss_dtype(logits))
 
 
-def _kernel(logits, target, weight=None, ignore_index=-100, reduction="mean", label_smoothing=0.0, z_loss=0.0, softcap=0.0,
-            mask=None, valid_lengths=None, with_gradient=False, with_target_gradient=False):
-    results = _results(logits, target, weight, ignore_index, reduction, label_smoothing, z_loss, softcap, mask, valid_lengths,
-                       with_gradient, with_target_gradient)
+def compute(logits, target, weight, ignore_index, reduction, label_smoothing, z_loss, softcap, mask, valid_lengths, **results):
+    """The call of the library."""
+    weight = None if weight is None else weight.to(loss_dtype(logits))
+    return libsoftmax.cross_entropy(logits, target, axis=1, class_weights=weight, ignore_index=ignore_index, reduction=reduction,
+                                    label_smoothing=label_smoothing, z_loss=z_loss, softcap=softcap, mask=mask,
+                                    valid_lengths=valid_lengths, **results)
+
+
+def _kernel(logits, target, *options):
+    *options, with_gradient, with_target_gradient = options
+    if not with_gradient and not with_target_gradient:
+        loss = compute(logits, target, *options)
+        return loss, logits.new_empty(0), logits.new_empty(0), loss.new_empty(0)
+    if with_gradient and not with_target_gradient and is_plain(logits):
+        loss, gradient, logsumexp = compute(logits, target, *options, gradient=True, row_logsumexp=True)
+        return loss, gradient, logits.new_empty(0), logsumexp
+    results = _results(logits, target, *options, with_gradient, with_target_gradient)
     loss, gradient, target_gradient, logsumexp = results
-    compute(logits, target, loss, gradient if with_gradient else None, target_gradient if with_target_gradient else None,
-            logsumexp if with_gradient else None, weight, ignore_index, reduction, label_smoothing, z_loss, softcap, mask,
-            valid_lengths)
+    compute(logits, target, *options, out=loss, gradient=gradient if with_gradient else None, row_logsumexp=logsumexp if with_gradient else None,
+            targets_gradient=target_gradient if with_target_gradient else None)
     return results
-
-
-def compute(logits, target, loss, gradient, target_gradient, logsumexp, weight, ignore_index, reduction, label_smoothing, z_loss,
-            softcap, mask, valid_lengths):
-    """The call of the library, into tensors that are there."""
-    libsoftmax.cross_entropy(logits, target, axis=1, out=loss, gradient=gradient, targets_gradient=target_gradient,
-                             row_logsumexp=logsumexp, class_weights=None if weight is None else weight.to(loss.dtype),
-                             ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing, z_loss=z_loss,
-                             softcap=softcap, mask=mask, valid_lengths=valid_lengths)
 
 
 implement("cross_entropy", _kernel, _results)
@@ -198,15 +200,13 @@ def _backward(ctx, dloss, v, u, dl):
     return (for_logits, for_targets, *[None] * 10)
 
 
-def _batched(info, in_dims, logits, target, weight=None, *options):
+def _batched(info, in_dims, *arguments):
     """One call for each: every one has its own reduction over its rows."""
-    tensors = (logits, target, weight, *options)
-
     def part(i):
-        return [t if d is None else t.select(d, i) for t, d in zip(tensors, in_dims)]
+        return [t if d is None else t.select(d, i) for t, d in zip(arguments, in_dims)]
 
     parts = [call(operators.cross_entropy.default, *part(i)) for i in range(info.batch_size)]
     return tuple(torch.stack(results) for results in zip(*parts)), (0, 0, 0, 0)
 
 
-register("cross_entropy", _setup, _backward, _batched)
+register(operators.cross_entropy.default, _setup, _backward, _batched)

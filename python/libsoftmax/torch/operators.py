@@ -13,29 +13,29 @@ import libsoftmax
 
 library = torch.library.Library("libsoftmax", "DEF")
 
-# z = softcap tanh(x / softcap), then scale z + bias; 0 is no softcap.
-OPTIONS = ("float scale=1., float softcap=0., Tensor? bias=None, Tensor? mask=None, Tensor? valid_lengths=None, "
-           "bool causal=False, int causal_offset=0, bool empty_zero=False, ScalarType? dtype=None")
+# z = softcap tanh(x / softcap), then scale z + bias; 0 is no softcap. An overload of its own and no defaults: PyTorch takes 10 us to fill them in.
+OPTIONS = ("float scale, float softcap, Tensor? bias, Tensor? mask, Tensor? valid_lengths, bool causal, int causal_offset, "
+           "bool empty_zero, ScalarType? dtype")
+NO_OPTIONS = (1.0, 0.0, None, None, None, False, 0, False, None)
+FORWARDS = ("softmax", "log_softmax", "logsumexp")
 HALVES = (torch.float16, torch.bfloat16)
 
-library.define(f"softmax(Tensor x, int dim, {OPTIONS}) -> Tensor")
-library.define(f"log_softmax(Tensor x, int dim, {OPTIONS}) -> Tensor")
-library.define(f"logsumexp(Tensor x, int dim, {OPTIONS}) -> Tensor")
+for _name in FORWARDS:
+    library.define(f"{_name}(Tensor x, int dim) -> Tensor")
+    library.define(f"{_name}.options(Tensor x, int dim, {OPTIONS}) -> Tensor")
 library.define("softmax_backward(Tensor dy, Tensor y, int dim) -> Tensor")
 library.define("log_softmax_backward(Tensor dy, Tensor y, int dim) -> Tensor")
 operators = torch.ops.libsoftmax
 
 
-def _keywords(scale=1.0, softcap=0.0, bias=None, mask=None, valid_lengths=None, causal=False, causal_offset=0,
-              empty_zero=False, dtype=None):
+def _keywords(scale, softcap, bias, mask, valid_lengths, causal, causal_offset, empty_zero, dtype):
     """The operator's options as the keywords of `libsoftmax.softmax`."""
     return {"scale": scale, "softcap": softcap, "bias": bias, "mask": mask, "valid_lengths": valid_lengths, "causal": causal,
-            "causal_offset": causal_offset, "empty_rows": "zero" if empty_zero else "nan"}
+            "causal_offset": causal_offset, "empty_rows": "zero" if empty_zero else "nan", "dtype": dtype}
 
 
 def _result_dtype(x, options):
-    """The last option, where it was given."""
-    return options[8] if len(options) > 8 and options[8] is not None else x.dtype
+    return options[8] if options and options[8] is not None else x.dtype
 
 
 def _same_shape(x, dim, *options):
@@ -52,15 +52,21 @@ def _backward_shape(dy, y, dim):
     return torch.empty_like(y)
 
 
+def is_plain(x):
+    """Whether results of the library's own making have the layout of empty_like. Large ones come from its cache of memory, where
+    PyTorch's would be fresh pages, which take longer than the computation."""
+    return x.is_cpu and x.is_contiguous()
+
+
 def _kernel(compute, result_of):
-    """The operator as a call of the library that writes a new tensor."""
+    """The operator as a call of the library that makes a new tensor."""
 
     def run(x, dim, *options):
+        keywords = _keywords(*options) if options else {}
+        if is_plain(x):
+            return compute(x, axis=dim, **keywords)
         result = result_of(x, dim, *options)
-        if options:
-            compute(x, axis=dim, out=result, **_keywords(*options))
-        else:
-            compute(x, axis=dim, out=result)
+        compute(x, axis=dim, out=result, **{**keywords, "dtype": None})
         return result
 
     return run
@@ -68,6 +74,8 @@ def _kernel(compute, result_of):
 
 def _backward_kernel(compute):
     def run(dy, y, dim):
+        if is_plain(y):
+            return compute(y, dy, axis=dim)
         dx = torch.empty_like(y)
         compute(y, dy, axis=dim, out=dx)
         return dx
@@ -81,8 +89,10 @@ def implement(name, kernel, fake):
     torch.library.register_fake(f"libsoftmax::{name}", fake, lib=library)
 
 
-for _name, _shape in (("softmax", _same_shape), ("log_softmax", _same_shape), ("logsumexp", _without_dim)):
-    implement(_name, _kernel(getattr(libsoftmax, _name), _shape), _shape)
+for _name in FORWARDS:
+    _shape = _without_dim if _name == "logsumexp" else _same_shape
+    for _overload in (_name, f"{_name}.options"):
+        implement(_overload, _kernel(getattr(libsoftmax, _name), _shape), _shape)
 for _name in ("softmax_backward", "log_softmax_backward"):
     implement(_name, _backward_kernel(getattr(libsoftmax, _name)), _backward_shape)
 
@@ -116,22 +126,21 @@ class Transformed(torch.autograd.Function):
 def call(operator, *arguments):
     """operator(*arguments), under torch.func's transforms too."""
     if torch._C._are_functorch_transforms_active() and not torch.compiler.is_compiling():
-        defaults = [a.default_value for a in operator._schema.arguments[len(arguments):]]
-        return Transformed.apply(*arguments, *defaults, operator)
+        return Transformed.apply(*arguments, operator)
     return operator(*arguments)
 
 
 def _save_output(ctx, inputs, output):
-    x, dim, scale, softcap, bias = inputs[:5]
-    ctx.dim, ctx.scale, ctx.softcap, ctx.dtype = dim, scale, softcap, x.dtype
+    x, ctx.dim, *options = inputs
+    ctx.scale, ctx.softcap, bias, *ctx.options = options or NO_OPTIONS
+    ctx.dtype, ctx.no_more = x.dtype, (None,) * len(options)
     ctx.bias_like = None if bias is None else (bias.shape, bias.dtype)
-    ctx.options = inputs[5:10]
     # The output is all that is needed; softcap's slope alone needs the input.
-    ctx.save_for_backward(output, x if softcap else None)
+    ctx.save_for_backward(output, x if ctx.softcap else None)
 
 
 def _gradients_of_scores(ctx, dz, x):
-    """(dx, dbias) from dz, the gradient of scale z + bias."""
+    """The gradients of the operator's arguments from dz, that of scale z + bias."""
     dbias = None
     if ctx.bias_like is not None and ctx.needs_input_grad[4]:
         shape, dtype = ctx.bias_like
@@ -139,14 +148,16 @@ def _gradients_of_scores(ctx, dz, x):
     dx = dz if ctx.scale == 1 else dz * ctx.scale
     if ctx.softcap:
         dx = dx * (1 - torch.tanh(x.to(dx.dtype) / ctx.softcap) ** 2)
-    return dx.to(ctx.dtype), dbias
+    gradients = [dx.to(ctx.dtype), None, *ctx.no_more]
+    if dbias is not None:
+        gradients[4] = dbias
+    return tuple(gradients)
 
 
 def _derivative(backward_operator):
     def backward(ctx, dy):
         y, x = ctx.saved_tensors
-        dx, dbias = _gradients_of_scores(ctx, call(backward_operator, dy, y, ctx.dim), x)
-        return dx, None, None, None, dbias, None, None, None, None, None, None
+        return _gradients_of_scores(ctx, call(backward_operator, dy, y, ctx.dim), x)
 
     return backward
 
@@ -173,17 +184,16 @@ def _save_backward(ctx, inputs, output):
 
 def _save_input(ctx, inputs, output):
     _save_output(ctx, inputs, None)
-    ctx.save_for_backward(inputs[0], *inputs[4:7])
+    ctx.save_for_backward(inputs[0], *(inputs[4:7] or (None,) * 3))
 
 
 def _logsumexp_gradients(ctx, dl):
     x, bias, mask, valid_lengths = ctx.saved_tensors
-    causal, causal_offset = ctx.options[2:4]
+    _, _, causal, causal_offset, *_ = ctx.options
     # A row in which nothing counts has the gradient 0.
     dtype = torch.float32 if x.dtype in HALVES and dl.dtype == torch.float32 else None
-    p = call(operators.softmax.default, x, ctx.dim, ctx.scale, ctx.softcap, bias, mask, valid_lengths, causal, causal_offset, True, dtype)
-    dx, dbias = _gradients_of_scores(ctx, p * dl.unsqueeze(ctx.dim), x)
-    return dx, None, None, None, dbias, None, None, None, None, None, None
+    p = call(operators.softmax.options, x, ctx.dim, ctx.scale, ctx.softcap, bias, mask, valid_lengths, causal, causal_offset, True, dtype)
+    return _gradients_of_scores(ctx, p * dl.unsqueeze(ctx.dim), x)
 
 
 # ---- vmap: the new dimension comes first, and the operator runs once -------------------------------------------------
@@ -205,7 +215,7 @@ def _batched_forward(operator):
         x = batch_first(x, in_dims[0], rank, info.batch_size)
         options = list(options)
         for place, lost in ((2, 0), (3, 0), (4, 1)):  # bias, mask, valid_lengths: the last has no axis
-            if place < len(options):
+            if options:
                 options[place] = batch_first(options[place], in_dims[2 + place], rank - lost)
         return call(operator, x, dim if dim < 0 else dim + 1, *options), 0
 
@@ -221,34 +231,36 @@ def _batched_backward(operator):
     return rule
 
 
-def register(name, setup, backward, batching):
-    operator = getattr(operators, name).default
+def register(operator, setup, backward, batching):
     rules[operator] = setup, backward, batching
-    torch.library.register_autograd(f"libsoftmax::{name}", backward, setup_context=setup, lib=library)
-    torch.library.register_vmap(f"libsoftmax::{name}", batching, lib=library)
+    torch.library.register_autograd(operator, backward, setup_context=setup, lib=library)
+    torch.library.register_vmap(operator, batching, lib=library)
 
 
 for _name in ("softmax", "log_softmax"):
-    _operator, _backward_operator = (getattr(operators, n).default for n in (_name, f"{_name}_backward"))
-    register(_name, _save_output, _derivative(_backward_operator), _batched_forward(_operator))
-register("logsumexp", _save_input, _logsumexp_gradients, _batched_forward(operators.logsumexp.default))
-register("softmax_backward", _save_backward, _softmax_backward_gradients, _batched_backward(operators.softmax_backward.default))
-register("log_softmax_backward", _save_backward, _log_softmax_backward_gradients,
-         _batched_backward(operators.log_softmax_backward.default))
+    _packet, _backward_operator = getattr(operators, _name), getattr(operators, f"{_name}_backward").default
+    for _operator in (_packet.default, _packet.options):
+        register(_operator, _save_output, _derivative(_backward_operator), _batched_forward(_operator))
+for _operator in (operators.logsumexp.default, operators.logsumexp.options):
+    register(_operator, _save_input, _logsumexp_gradients, _batched_forward(_operator))
+for _operator, _gradients in ((operators.softmax_backward.default, _softmax_backward_gradients),
+                              (operators.log_softmax_backward.default, _log_softmax_backward_gradients)):
+    register(_operator, _save_backward, _gradients, _batched_backward(_operator))
 
 
 # ---- autocast: as torch.softmax, float32 on CUDA and the input's type on the CPU; the widening is the kernel's, not a copy --------------
 
-def _autocast(operator):
+def _autocast(packet):
     def run(x, dim, *options):
-        if x.dtype in HALVES:
-            given = len(options) > 8 and options[8] is not None
-            options = options if given else (*(options[:8] + (1.0, 0.0, None, None, None, False, 0, False)[len(options):8]), torch.float32)
         with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCUDA)):
-            return operator(x, dim, *options)
+            options = options or NO_OPTIONS
+            if x.dtype not in HALVES or options[8] is not None:
+                return packet.options(x, dim, *options)
+            return packet.options(x, dim, *options[:8], torch.float32)
 
     return run
 
 
-for _name in ("softmax", "log_softmax", "logsumexp"):
-    library.impl(_name, _autocast(getattr(operators, _name)), "AutocastCUDA")
+for _name in FORWARDS:
+    for _overload in (_name, f"{_name}.options"):
+        library.impl(_overload, _autocast(getattr(operators, _name)), "AutocastCUDA")
