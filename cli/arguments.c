@@ -54,6 +54,7 @@ enum option_code {
     OPTION_ISA,
     OPTION_GRADIENT,
     OPTION_RESULT,
+    OPTION_DEVICE,
     OPTION_END
 };
 
@@ -65,6 +66,7 @@ static const struct {
 } known[OPTION_END - OPTION_OP] = {
     [OPTION_OP - OPTION_OP] = {"op", 1, EVERY},
     [OPTION_AXIS - OPTION_OP] = {"axis", 1, EVERY},
+    [OPTION_DEVICE - OPTION_OP] = {"device", 1, EVERY},
     [OPTION_SCALE - OPTION_OP] = {"scale", 1, FORWARD},
     [OPTION_SOFTCAP - OPTION_OP] = {"softcap", 1, FORWARD | LOSS},
     [OPTION_MASK - OPTION_OP] = {"mask", 1, FORWARD | LOSS},
@@ -133,6 +135,23 @@ static void check_isa(const char *name)
     fail_usage("--isa %s: is not built or not on this machine; allowed is one of %s", name, allowed);
 }
 
+/* cpu, cuda or cuda:N. */
+static int parse_device(const char *text)
+{
+    if (strcmp(text, "cpu") == 0)
+        return -1;
+    bool numbered = strncmp(text, "cuda:", 5) == 0;
+    if (!numbered && strcmp(text, "cuda") != 0)
+        fail_usage("--device %s: allowed is one of cpu, cuda, cuda:N", text);
+    int count = softmax_cuda_device_count();
+    char words[200];
+    if (count <= 0) {
+        softmax_cuda_device_words(0, words, sizeof words);
+        fail_usage("--device %s: is not on this machine (%s); allowed is cpu", text, words);
+    }
+    return numbered ? (int)parse_integer("device cuda:", text + 5, 0, count - 1) : 0;
+}
+
 static void take_option(arguments *a, int code, const char *value)
 {
     static const char *const reductions[] = {"none", "sum", "mean", NULL};
@@ -177,6 +196,7 @@ static void take_option(arguments *a, int code, const char *value)
             fail_usage("--result %s: is one too many; %d are allowed", value, RESULTS_MOST);
         a->results[a->result_count++] = value;
         break;
+    case OPTION_DEVICE: a->cuda_device = parse_device(value); break;
     }
 }
 
@@ -223,7 +243,7 @@ static void fail_unknown(const char *name, char **argv, int code)
 
 void arguments_parse(subcommand which, int argc, char **argv, arguments *a)
 {
-    *a = (arguments){.axis = -1, .options = SOFTMAX_OPTIONS_INIT};
+    *a = (arguments){.axis = -1, .cuda_device = -1, .options = SOFTMAX_OPTIONS_INIT};
     bool given[OPTION_END - OPTION_OP] = {false};
     struct option table[OPTION_END - OPTION_OP + 2] = {{0}};
     for (int i = 0; i < OPTION_END - OPTION_OP; i++)

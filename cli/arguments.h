@@ -23,6 +23,7 @@ typedef struct arguments {
     operation op;
     int axis; /* -1 */
     bool bfloat16;
+    int cuda_device; /* -1: the CPU */
     /* Names of files; NULL where not given. */
     const char *input, *output, *gradient, *mask, *valid_lengths, *grad, *targets, *grad_output, *class_weights;
     const char *results[RESULTS_MOST]; /* "NAME=FILE.npy[@SECONDS]" */

@@ -1,5 +1,6 @@
 #include "compare.h"
 
+#include "device.h"
 #include "fail.h"
 #include "implementation.h"
 #include "verdict.h"
@@ -14,6 +15,7 @@
 /* How long all rounds of one implementation may take, and one measurement must, in seconds. */
 #define ROUNDS_SECONDS 0.25
 #define MEASUREMENT_SECONDS 5e-4
+#define DEVICE_ROUNDS 9
 
 typedef struct comparison {
     problem problem;
@@ -24,6 +26,7 @@ typedef struct comparison {
     size_t copy_bytes;
     float *scores, *answers; /* of the references */
     char absent[120];        /* why NumPy has no row, or "" */
+    double device_copy_time; /* of as many bytes, on the device */
 } comparison;
 
 static implementation *add(comparison *c, const char *prefix, const char *name)
@@ -86,6 +89,37 @@ static void add_all(comparison *c)
         if (softmax_isa_available(i) && (!a->options.isa || strcmp(a->options.isa, softmax_isa_name(i)) == 0))
             add(c, "libsoftmax ", softmax_isa_name(i))->isa = softmax_isa_name(i);
     }
+}
+
+/* Every kernel that can run the problem, and what the library chooses: result, and times on data that stay on the device. */
+static void compare_on_device(comparison *c)
+{
+    char message[300];
+    operands x = c->problem.operands;
+    for (int k = -1; k < 0 || softmax_cuda_kernel_name(k); k++) {
+        implementation *i = add(c, k < 0 ? "cuda" : "cuda ", k < 0 ? "" : softmax_cuda_kernel_name(k));
+        i->cuda_kernel = k < 0 ? "" : softmax_cuda_kernel_name(k);
+        const char *kernel = k < 0 ? NULL : i->cuda_kernel;
+        const softmax_options *options = &c->problem.arguments->options;
+        x.output = &i->result.tensor;
+        device_problem *device = device_open(&c->problem, &x);
+        softmax_status status = device_call(device, options, kernel, message, sizeof message);
+        if (status == SOFTMAX_OK)
+            status = device_fetch(device, message, sizeof message);
+        if (status != SOFTMAX_OK && k < 0)
+            problem_fail(&c->problem, status, message);
+        if (status != SOFTMAX_OK) { /* not a kernel for this problem */
+            c->count--;
+        } else {
+            double once = device_seconds(device, options, kernel, 1);
+            int calls = once < MEASUREMENT_SECONDS ? (int)(MEASUREMENT_SECONDS / (once + 1e-7)) + 1 : 1;
+            while (i->rounds < DEVICE_ROUNDS)
+                i->times[i->rounds++] = device_seconds(device, options, kernel, calls);
+        }
+        device_close(device);
+    }
+    c->device_copy_time = device_copy_seconds(c->copy_bytes, 1);
+    c->device_copy_time = device_copy_seconds(c->copy_bytes, c->device_copy_time < 1e-4 ? 20 : 5);
 }
 
 static void call(comparison *c, implementation *i)
@@ -237,16 +271,24 @@ void compare(const arguments *given)
     c.copy_to = allocate(c.copy_bytes);
     memset(c.copy_from, 1, c.copy_bytes);
     measure_all(&c);
+    if (a.cuda_device >= 0)
+        compare_on_device(&c);
 
     exact_sample j;
     exact_sample_open(&j, &c.problem, kind, a.op == OP_LOGSUMEXP || a.op == OP_CROSS_ENTROPY);
     print_heading(&c, &j);
     double copy_time = median(&c.copy);
-    for (int i = 0; i < c.count; i++)
-        print_row(&c, &j, &c.implementations[i], copy_time);
+    for (int i = 0; i < c.count; i++) {
+        bool there = c.implementations[i].cuda_kernel != NULL;
+        print_row(&c, &j, &c.implementations[i], there ? c.device_copy_time : copy_time);
+    }
     char time[24];
     time_text(time, copy_time);
     printf("%-20s %12s %10s %10s  %-16s %10s\n", "copy (1 thread)", "", "", "", "", time);
+    if (a.cuda_device >= 0) {
+        time_text(time, c.device_copy_time);
+        printf("%-20s %12s %10s %10s  %-16s %10s\n", "copy on the device", "", "", "", "", time);
+    }
     if (*c.absent)
         printf("%s\n", c.absent);
     exact_sample_close(&j);

@@ -16,6 +16,7 @@ typedef struct implementation {
     double times[ROUNDS_MOST];     /* seconds of one call */
     reference_function *reference; /* or NULL */
     const char *isa;               /* of libsoftmax, or NULL */
+    const char *cuda_kernel;       /* on the device, or NULL; "" for the one that the shape chooses */
 } implementation;
 
 /* Float32 scores in contiguous rows, with scale, softcap and masks worked in, as a user prepares them for a plain

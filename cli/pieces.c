@@ -1,5 +1,7 @@
 #include "pieces.h"
 
+#include "device.h"
+
 #include "progress.h"
 
 /* Bytes of a piece's input: large enough for all threads and for streaming, small beside any memory. */
@@ -50,6 +52,24 @@ static void release_pages(const cut *c)
         npy_release_pages(arrays[i]);
 }
 
+/* One call, on the CPU or on the device. */
+static void compute(const problem *p, const operands *x, const softmax_options *options)
+{
+    char message[300] = "";
+    softmax_status status;
+    if (p->arguments->cuda_device < 0) {
+        status = problem_call(p, x, options, message, sizeof message);
+    } else {
+        device_problem *device = device_open(p, x);
+        status = device_call(device, options, NULL, message, sizeof message);
+        if (status == SOFTMAX_OK)
+            status = device_fetch(device, message, sizeof message);
+        device_close(device);
+    }
+    if (status != SOFTMAX_OK)
+        problem_fail(p, status, message);
+}
+
 static void compute_piece(cut *c, int64_t elements)
 {
     const problem *p = c->problem;
@@ -66,10 +86,7 @@ static void compute_piece(cut *c, int64_t elements)
     int ndim = p->input.header.ndim;
     if (options.causal && __builtin_add_overflow(options.causal_offset, c->begin[ndim - 2], &options.causal_offset))
         options.causal_offset = INT64_MAX;
-    char message[300] = "";
-    softmax_status status = problem_call(p, &x, &options, message, sizeof message);
-    if (status != SOFTMAX_OK)
-        problem_fail(p, status, message);
+    compute(p, &x, &options);
     progress_advance(&c->progress, elements);
 }
 
@@ -114,10 +131,7 @@ void pieces_compute(const problem *p, npy_array *output, npy_array *gradient)
         operands x = p->operands;
         x.output = &output->tensor;
         x.gradient = gradient ? &gradient->tensor : NULL;
-        char message[300] = "";
-        softmax_status status = problem_call(p, &x, &p->arguments->options, message, sizeof message);
-        if (status != SOFTMAX_OK)
-            problem_fail(p, status, message);
+        compute(p, &x, &p->arguments->options);
         return;
     }
     cut c = {.problem = p, .output = output};

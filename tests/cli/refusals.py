@@ -28,6 +28,13 @@ class Refusals(CommandTest):
         super().setUp()
         self.save("x.npy", F4)
 
+    def test_absent_device(self):
+        status, output, errors = self.call("run", "--device", "cuda", "x.npy")
+        if status == 0:
+            self.skipTest("there is a GPU")
+        self.assertEqual((status, output), (2, b""))
+        self.assertRegex(errors, r"^softmax: --device cuda: is not on this machine \(.+\); allowed is cpu\n$")
+
     def test_usage(self):
         see = "see softmax run --help"
         for words, line in [
@@ -54,6 +61,7 @@ class Refusals(CommandTest):
             ),
             (["run", "--axis", "2", "x.npy"], "--axis 2: x.npy has 2 dimensions; allowed is -2 to 1"),
             (["run", "--axis", "-3", "x.npy"], "--axis -3: x.npy has 2 dimensions; allowed is -2 to 1"),
+            (["run", "--device", "gpu", "x.npy"], "--device gpu: allowed is one of cpu, cuda, cuda:N"),
             (["run", "--scale", "nan", "x.npy"], "--scale nan: allowed is a finite number"),
             (["run", "--scale", "inf", "x.npy"], "--scale inf: allowed is a finite number"),
             (["run", "--scale", "2x", "x.npy"], "--scale 2x: allowed is a finite number"),
