@@ -78,6 +78,10 @@ typedef enum softmax_reduction { SOFTMAX_NONE = 0, SOFTMAX_SUM = 1, SOFTMAX_MEAN
 /* What a row gives whose every column is -inf or masked out, and what the mean over no rows gives. */
 typedef enum softmax_empty { SOFTMAX_EMPTY_NAN = 0, SOFTMAX_EMPTY_ZERO = 1 } softmax_empty;
 
+/* Whether the CPU writes results past the caches (non-temporal stores): it then need not read the memory that it overwrites, but who reads
+ * the results soon finds them in memory. CHOOSE: where there are more bytes of results than the last cache holds. */
+typedef enum softmax_streaming { SOFTMAX_STREAMING_CHOOSE = 0, SOFTMAX_STREAMING_NEVER = 1, SOFTMAX_STREAMING_ALWAYS = 2 } softmax_streaming;
+
 /* DLPack's boolean type code, which Debian's header does not have yet. */
 #define SOFTMAX_DLPACK_BOOL 6
 
@@ -126,12 +130,14 @@ typedef struct softmax_options {
     size_t *scratch_needed;  /* NULL; otherwise the call checks its arguments, tells here how much scratch serves it best (0 on the CPU),
                                 and does nothing else. */
     const char *cuda_kernel; /* NULL: $SOFTMAX_CUDA_KERNEL, else by shape; otherwise a name that softmax_cuda_kernel_name lists. */
+    int32_t streaming;       /* SOFTMAX_STREAMING_CHOOSE; see softmax_streaming. The results are the same. */
 } softmax_options;
 
 #define SOFTMAX_OPTIONS_INIT                                                                                          \
     {                                                                                                                 \
         sizeof(softmax_options), 0.0, 1.0, NULL, NULL, NULL, 0, SOFTMAX_EMPTY_NAN, 0, 0, -100, 0.0, 0.0, NULL, NULL,   \
-            NULL, NULL, SOFTMAX_MEAN, 0, NULL, NULL, NULL, NULL, 0, NULL, 0, NULL, NULL                                \
+            NULL, NULL, SOFTMAX_MEAN, 0, NULL, NULL, NULL, NULL, 0, NULL, 0, NULL, NULL,                               \
+            SOFTMAX_STREAMING_CHOOSE                                                                                  \
     }
 
 /* ---- The family over DLTensors ------------------------------------------------------------------------------------ */

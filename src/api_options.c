@@ -147,6 +147,11 @@ static softmax_status check_values(const api_call *call)
     if (o->threads < 0)
         return softmax_refuse(call, bad, "threads is %d; 0 (as many as are worth it) or more is allowed",
                               (int)o->threads);
+    if (o->streaming < SOFTMAX_STREAMING_CHOOSE || o->streaming > SOFTMAX_STREAMING_ALWAYS)
+        return softmax_refuse(call, bad,
+                              "streaming is %d; SOFTMAX_STREAMING_CHOOSE (0), SOFTMAX_STREAMING_NEVER (1) and "
+                              "SOFTMAX_STREAMING_ALWAYS (2) are allowed",
+                              (int)o->streaming);
     return SOFTMAX_OK;
 }
 
@@ -179,6 +184,7 @@ softmax_status softmax_call_begin(api_call *call, operation op, const softmax_op
     job->scale = 1.0;
     job->empty_zero = call->options.empty_rows == SOFTMAX_EMPTY_ZERO;
     job->threads = call->options.threads;
+    job->streaming = call->options.streaming;
     job->stream = call->options.stream;
     job->device_status = call->options.device_status;
     job->scratch = call->options.scratch;

@@ -84,6 +84,7 @@ typedef struct softmax_job {
     double z_loss;
     softmax_reduction reduction;
 
+    int streaming;                      /* softmax_streaming */
     int threads;                        /* 0: choose */
     const struct softmax_kernels *kernels; /* the instruction set's table, from softmax_kernels_find */
 

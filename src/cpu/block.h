@@ -16,14 +16,16 @@ static REAL NAME(top_low)(const REAL *z, const REAL *low, int count, REAL first)
 }
 
 /* Fast terms of the block, magic and floor from kb: digits' sums modulo 2^32 (2^64), values into v unless it is NULL. */
-static ALWAYS_INLINE void NAME(terms_loop)(const REAL *z, const REAL *low, int count, REAL magic, REAL floor_score, REAL *v,
-                                           arithmetic kind, BITS *high, BITS *low_sum) {
+static ALWAYS_INLINE void NAME(terms_loop)(const REAL *z, const REAL *low, int count, REAL magic, REAL floor_score, const REAL *ahead,
+                                           REAL *v, arithmetic kind, BITS *high, BITS *low_sum) {
     VECTOR magics = V(set)(magic), floors = V(set)(floor_score), zero = V(set)(0);
     INTEGERS h = I(zero)(), l = I(zero)(), h2 = h, l2 = l;
     int i = 0, padded = (count + LANES - 1) / LANES * LANES;
-    if (!low) i = NAME(piped_vectors)(z, count, magics, floors, v, kind, &h, &l);
+    if (!low) i = NAME(piped_vectors)(z, count, magics, floors, ahead, v, kind, &h, &l);
     for (; !low && i + 2 * LANES <= count; i += 2 * LANES) { /* two at a time: the chain of operations is longer than the processor's window */
         VECTOR x = V(max)(V(load)(z + i), floors), y = V(max)(V(load)(z + i + LANES), floors);
+        prefetch_line(ahead + i);
+        if (LANES * sizeof(REAL) == 64) prefetch_line(ahead + i + LANES);
         NAME(two_terms)(&x, &y, magics, kind, &h, &l, &h2, &l2);
         if (v) {
             V(store)(v + i, x);
@@ -47,10 +49,10 @@ static ALWAYS_INLINE void NAME(terms_loop)(const REAL *z, const REAL *low, int c
 }
 
 /* Not a part of its caller: the pipeline needs all registers. */
-static NOINLINE void NAME(terms)(const REAL *z, const REAL *low, int count, REAL magic, REAL floor_score, REAL *v, arithmetic kind, BITS *high,
-                        BITS *low_sum) {
+static NOINLINE void NAME(terms)(const REAL *z, const REAL *low, int count, REAL magic, REAL floor_score, const REAL *ahead, REAL *v,
+                                 arithmetic kind, BITS *high, BITS *low_sum) {
     /* constants to the loop, so that each kind gets its own */
-#define TERMS(its_low, its_v, its_kind) NAME(terms_loop)(z, its_low, count, magic, floor_score, its_v, its_kind, high, low_sum)
+#define TERMS(its_low, its_v, its_kind) NAME(terms_loop)(z, its_low, count, magic, floor_score, ahead, its_v, its_kind, high, low_sum)
 #define TERMS_OF_KIND(its_low, its_v)              \
     if (sizeof(REAL) == 8)                         \
         TERMS(its_low, its_v, ARITHMETIC_64);      \
@@ -156,8 +158,9 @@ static inline void NAME(set_rest)(NAME(block) *block, BITS high, BITS low) {
     block->has_rest = block->rest != 0 || block->rest_low != 0;
 }
 
-/* What a block adds, from its largest scores; values into v unless it is NULL. */
-static void NAME(block_terms)(const REAL *z, const REAL *low, int count, arithmetic kind, const NAME(top) *largest, REAL *v, NAME(block) *block) {
+/* What a block adds, from its largest scores; values into v unless it is NULL. `ahead`, as long as z, is read soon. */
+static void NAME(block_terms)(const REAL *z, const REAL *low, int count, arithmetic kind, const NAME(top) *largest, const REAL *ahead, REAL *v,
+                              NAME(block) *block) {
     REAL second = largest->second;
     TERM top;
     BITS high, low_sum;
@@ -187,11 +190,11 @@ static void NAME(block_terms)(const REAL *z, const REAL *low, int count, arithme
         block->least = largest->least;
         if (block->maximum - second >= block->margin) block->at = largest->at;
         magic = MAGIC + SOFTMAX_BIAS - kb;
+        top = NAME(term_fast)(block->maximum, block->maximum_low, magic, kind);
         if (block->maximum < WIDE_FROM && block->maximum > -WIDE_FROM)
-            NAME(terms)(z, low, count, magic, NAME(term_floor)(kb), v, kind, &high, &low_sum);
+            NAME(terms)(z, low, count, magic, NAME(term_floor)(kb), ahead, v, kind, &high, &low_sum);
         else
             NAME(wide_terms)(z, low, count, magic, NAME(term_floor)(kb), v, kind, &high, &low_sum);
-        top = NAME(term_fast)(block->maximum, block->maximum_low, magic, kind);
     } else {
         int64_t k1 = reduce_pair((double)block->maximum, (double)block->maximum_low).k, k2 = k1 - FAR_SPREAD;
         REAL second_low = 0;
@@ -210,5 +213,5 @@ static void NAME(block_terms)(const REAL *z, const REAL *low, int count, arithme
 
 static void NAME(block_sum)(const REAL *z, const REAL *low, int count, arithmetic kind, REAL *v, NAME(block) *block) {
     NAME(top) largest = NAME(block_top)(z, count);
-    NAME(block_terms)(z, low, count, kind, &largest, v, block);
+    NAME(block_terms)(z, low, count, kind, &largest, z, v, block);
 }

@@ -102,14 +102,19 @@ static void NAME(scale_far)(const REAL *v, int count, const NAME(factor) *f, REA
 }
 
 /* y = (z - m) + minus_log, log_softmax without options. In place or not. */
-static void NAME(log_values)(const REAL *z, int count, REAL m, REAL minus_log, REAL *y) {
+static void NAME(log_values)(const REAL *z, int count, REAL m, REAL minus_log, REAL *y, int streams) {
     VECTOR top = V(set)(m), minus = V(set)(minus_log), limit = V(set)(SMALLEST_NORMAL);
-    for (int i = 0; i < count; i += LANES) {
-        if (i + LANES <= count)
-            V(store)(y + i, V(unbias)(V(add)(V(sub)(V(load)(z + i), top), minus), limit, 0));
-        else
-            V(store_part)(y + i, count - i, V(unbias)(V(add)(V(sub)(V(load_part)(z + i, count - i, 0), top), minus), limit, 0));
+    int i = 0;
+#define LOG_VALUE(a) V(unbias)(V(add)(V(sub)(a, top), minus), limit, 0)
+    if (streams) {
+        i = NAME(columns_to_alignment)(y);
+        if (i > count) i = count;
+        if (i) V(store_part)(y, i, LOG_VALUE(V(load_part)(z, i, 0)));
+        for (; i + LANES <= count; i += LANES) V(stream)(y + i, LOG_VALUE(V(load)(z + i)));
     }
+    for (; i + LANES <= count; i += LANES) V(store)(y + i, LOG_VALUE(V(load)(z + i)));
+    if (i < count) V(store_part)(y + i, count - i, LOG_VALUE(V(load_part)(z + i, count - i, 0)));
+#undef LOG_VALUE
 }
 
 /* The same for scores with low parts: ((z - m) - log) + the errors of both. */

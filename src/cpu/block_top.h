@@ -18,41 +18,47 @@ static inline void NAME(merge_largest)(NAME(largest) *m, VECTOR first, VECTOR se
     m->first = V(max)(m->first, first);
 }
 
-/* The second of the columns j, j + 4 LANES, ...: there are few of them. And the first's column. */
-static REAL NAME(second_of_class)(const REAL *z, int j, int count, int *at) {
-    REAL first = z[j], second = -(REAL)INFINITY;
-    *at = j;
-    for (j += 4 * LANES; j < count; j += 4 * LANES) {
-        REAL low = z[j] < first ? z[j] : first;
-        *at = z[j] > first ? j : *at;
-        first = z[j] > first ? z[j] : first;
-        second = low > second ? low : second;
+#define CLASSES (8 * LANES)
+
+/* Of the columns `at`, at + CLASSES, ... the first's own and the second score. */
+static inline void NAME(search_class)(const REAL *z, int at, int count, NAME(top) *top) {
+    REAL second = top->second;
+    int found = 0;
+    for (int j = at; j < count; j += CLASSES) {
+        int is_first = z[j] == top->first;
+        REAL other = is_first && !found ? -(REAL)INFINITY : z[j];
+        top->at = is_first ? j : top->at;
+        found |= is_first;
+        second = other > second ? other : second;
     }
-    return second;
+    top->second = second;
 }
 
-/* Only maxima are kept of the columns with the same place modulo 4 LANES; the second is either the largest of the other places or found at the
+/* Only maxima are kept of the columns with the same place modulo CLASSES; the second is either the largest of the other places or found at the
  * first's own. */
 static NAME(top) NAME(block_top)(const REAL *z, int count) {
     const VECTOR nothing = V(set)(-(REAL)INFINITY);
-    VECTOR a = nothing, b = nothing, c = nothing, d = nothing, low = V(set)(0), low2 = low, firsts;
+    VECTOR m[8], low = V(set)(0), low2 = low, firsts;
     NAME(largest) all = {nothing, nothing};
     NAME(top) top;
     vm ordered = V(ordered)(), ordered2 = ordered;
-    int i = 0, whole = count / (4 * LANES) * (4 * LANES);
-    for (; i < whole; i += 4 * LANES) {
-        VECTOR x = V(held)(V(load)(z + i)), y = V(held)(V(load)(z + i + LANES));
-        VECTOR u = V(held)(V(load)(z + i + 2 * LANES)), w = V(held)(V(load)(z + i + 3 * LANES));
-        a = V(max)(a, x);
-        b = V(max)(b, y);
-        c = V(max)(c, u);
-        d = V(max)(d, w);
-        low = V(lower)(low, x);
-        low2 = V(lower)(low2, y);
-        low = V(lower)(low, u);
-        low2 = V(lower)(low2, w);
-        ordered = V(still_ordered)(ordered, x, y);
-        ordered2 = V(still_ordered)(ordered2, u, w);
+    int i = 0, whole = count / CLASSES * CLASSES;
+    for (int j = 0; j < 8; j++) m[j] = nothing;
+    for (; i < whole; i += CLASSES) {
+        for (int j = 0; j < 8; j += 4) {
+            VECTOR x = V(held)(V(load)(z + i + j * LANES)), y = V(held)(V(load)(z + i + (j + 1) * LANES));
+            VECTOR u = V(held)(V(load)(z + i + (j + 2) * LANES)), w = V(held)(V(load)(z + i + (j + 3) * LANES));
+            m[j] = V(max)(m[j], x);
+            m[j + 1] = V(max)(m[j + 1], y);
+            m[j + 2] = V(max)(m[j + 2], u);
+            m[j + 3] = V(max)(m[j + 3], w);
+            low = V(lower)(low, x);
+            low2 = V(lower)(low2, y);
+            low = V(lower)(low, u);
+            low2 = V(lower)(low2, w);
+            ordered = V(still_ordered)(ordered, x, y);
+            ordered2 = V(still_ordered)(ordered2, u, w);
+        }
     }
     for (; i < count; i += LANES) {
         VECTOR x = i + LANES <= count ? V(load)(z + i) : V(load_part)(z + i, count - i, -(REAL)INFINITY);
@@ -61,11 +67,12 @@ static NAME(top) NAME(block_top)(const REAL *z, int count) {
         low = V(lower)(low, x);
         ordered = V(still_ordered)(ordered, x, x);
     }
-    if (whole) {
-        NAME(largest) ab = {V(max)(a, b), V(min)(a, b)}, cd = {V(max)(c, d), V(min)(c, d)};
-        NAME(merge_largest)(&ab, cd.first, cd.second);
-        NAME(merge_largest)(&all, ab.first, ab.second);
-    }
+    if (whole)
+        for (int j = 0; j < 8; j += 4) {
+            NAME(largest) ab = {V(max)(m[j], m[j + 1]), V(min)(m[j], m[j + 1])}, cd = {V(max)(m[j + 2], m[j + 3]), V(min)(m[j + 2], m[j + 3])};
+            NAME(merge_largest)(&ab, cd.first, cd.second);
+            NAME(merge_largest)(&all, ab.first, ab.second);
+        }
     low = V(lower)(low, low2);
     for (int step = LANES / 2; step > 0; step /= 2) {
         NAME(merge_largest)(&all, V(swap)(all.first, step), V(swap)(all.second, step));
@@ -79,16 +86,15 @@ static NAME(top) NAME(block_top)(const REAL *z, int count) {
     top.has_nan = !V(all_ordered)(ordered) || !V(all_ordered)(ordered2);
     top.at = -1;
     if (!top.has_nan && top.second < top.first) {
-        int at = V(find)(a, firsts);
-        if (at == LANES) at += V(find)(b, firsts);
-        if (at == 2 * LANES) at += V(find)(c, firsts);
-        if (at == 3 * LANES) at += V(find)(d, firsts);
-        if (whole && at < 4 * LANES) {
-            REAL other = NAME(second_of_class)(z, at, whole, &top.at);
-            if (other > top.second) top.second = other;
-        } else {
-            for (top.at = whole; z[top.at] != top.first;) top.at++;
+        int at = CLASSES;
+        for (int j = 7; j >= 0; j--) { /* no branches, for they would be guesses */
+            int lane = V(find)(m[j], firsts);
+            at = lane < LANES ? j * LANES + lane : at;
         }
+        if (whole && at < CLASSES)
+            NAME(search_class)(z, at, whole, &top);
+        else
+            for (top.at = whole; z[top.at] != top.first;) top.at++;
     }
     return top;
 }

@@ -10,6 +10,7 @@
 #include "../numerics/readout.h"
 #include "exact_sum.h"
 #include "gather.h"
+#include "memory.h"
 #include "term_pipeline.h"
 
 #define JOIN_(a, b) a##b

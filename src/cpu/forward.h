@@ -1,7 +1,16 @@
 /* softmax, log_softmax and logsumexp of a row, whole or in parts. A template like block.h. */
 
-#define STORED_BLOCKS 64 /* rows up to so many blocks keep their terms between the two halves of the work */
-#define SCRATCH_BLOCKS 8 /* ... where the output cannot hold them itself: on the stack */
+#define KEPT_BLOCKS ((int)(SCRATCH_BYTES / (SOFTMAX_BLOCK_COLUMNS * sizeof(REAL)))) /* rows up to so many keep their terms */
+#define STACK_BLOCKS 8 /* ... so many on the stack, where results cannot hold them */
+
+/* What rows leave to the next one, and share. */
+typedef struct NAME(work) {
+    int streams;      /* results go past the caches */
+    int direct;       /* x is contiguous from row to row, and its elements are the scores */
+    const REAL *end;  /* of x's rows, if direct */
+    const REAL *at;   /* the block whose largest scores are known already; NULL: none */
+    NAME(top) top;
+} NAME(work);
 
 static void NAME(fill)(const operand *out, char *address, int64_t first, int64_t last, REAL value) {
     REAL buffer[SOFTMAX_BLOCK_COLUMNS];
@@ -17,104 +26,208 @@ static int NAME(block_columns)(int64_t first, int64_t last) {
     return (int)(last - first < SOFTMAX_BLOCK_COLUMNS ? last - first : SOFTMAX_BLOCK_COLUMNS);
 }
 
-static void NAME(forward_reduce)(const softmax_job *job, const place *p, int64_t first, int64_t last, row_state *row) {
+/* block_sum, and first the largest scores of the block after it: what follows from them is a chain of some 100 cycles, and hidden behind this
+ * block's terms. */
+static void NAME(block_sum_ahead)(NAME(work) *work, const REAL *z, const REAL *low, int count, int next_count, arithmetic kind, REAL *v,
+                                  NAME(block) *block) {
+    const REAL *next = z + count;
+    NAME(top) top = work->at == z ? work->top : NAME(block_top)(z, count);
+    work->at = NULL;
+    if (!work->direct || next + next_count > work->end) {
+        NAME(block_terms)(z, low, count, kind, &top, z, v, block);
+        return;
+    }
+    work->top = NAME(block_top)(next, next_count);
+    work->at = next;
+    NAME(block_terms)(z, low, count, kind, &top, next + next_count, v, block);
+}
+
+static void NAME(reduce_ahead)(NAME(work) *work, const softmax_job *job, const place *p, int64_t first, int64_t last, row_state *row) {
     NAME(source) source = NAME(source_of_row)(job, p);
     NAME(row_sum) sum = NAME(row_sum_begin)(row);
     REAL buffer[SOFTMAX_BLOCK_COLUMNS], low_buffer[SOFTMAX_BLOCK_COLUMNS];
     for (int64_t c = first; c < last; c += SOFTMAX_BLOCK_COLUMNS) {
         NAME(block) block;
         const REAL *low, *z;
-        int count = NAME(block_columns)(c, last);
+        int count = NAME(block_columns)(c, last), next = NAME(block_columns)(c + count < last ? c + count : 0, last);
         z = NAME(scores)(&source, c, count, buffer, low_buffer, &low);
-        NAME(block_sum)(z, low, count, job->kind, NULL, &block);
+        NAME(block_sum_ahead)(work, z, low, count, next, job->kind, NULL, &block);
         NAME(row_sum_add)(&sum, &block, job->kind);
     }
     NAME(row_sum_end)(&sum);
 }
 
+static NAME(work) NAME(work_of_rows)(const softmax_job *job, int64_t first, int64_t last) {
+    NAME(work) work;
+    place p = place_of_row(job, first);
+    NAME(source) source = NAME(source_of_row)(job, &p);
+    memset(&work, 0, sizeof work);
+    work.streams = job->out.data && job->op != OPERATION_LOGSUMEXP && softmax_cpu_streams(job);
+    work.direct = source.direct && source.limit == job->columns && !job->causal && !job->lengths.data && job->dimensions == 1 &&
+                  (job->rows == 1 || job->x.row_stride[0] == job->columns * (int64_t)sizeof(REAL));
+    if (work.direct) work.end = (const REAL *)(const void *)source.x + (last - first) * job->columns;
+    return work;
+}
+
+/* A part of one row. */
+static NAME(work) NAME(work_of_columns)(const softmax_job *job, const place *p, int64_t last) {
+    NAME(work) work;
+    NAME(source) source = NAME(source_of_row)(job, p);
+    memset(&work, 0, sizeof work);
+    work.streams = job->out.data && job->op != OPERATION_LOGSUMEXP && softmax_cpu_streams(job);
+    work.direct = source.direct && source.limit == job->columns;
+    if (work.direct) work.end = (const REAL *)(const void *)source.x + last;
+    return work;
+}
+
+static void NAME(forward_reduce)(const softmax_job *job, const place *p, int64_t first, int64_t last, row_state *row) {
+    NAME(work) work = NAME(work_of_columns)(job, p, last);
+    NAME(reduce_ahead)(&work, job, p, first, last, row);
+}
+
 /* The results of columns [first, last), whose terms are computed anew. */
-static void NAME(forward_finish)(const softmax_job *job, const place *p, int64_t first, int64_t last, const row_state *state) {
+static void NAME(finish_ahead)(NAME(work) *work, const softmax_job *job, const place *p, int64_t first, int64_t last, const row_state *state) {
     NAME(source) source = NAME(source_of_row)(job, p);
     int want_log = job->op == OPERATION_LOG_SOFTMAX || job->op == OPERATION_STATE_LOG_NORMALISE;
     NAME(row_result) r = NAME(result_of_state)(state, job->kind, want_log, job->empty_zero);
     char *out = row_address(job, &job->out, p);
     REAL buffer[SOFTMAX_BLOCK_COLUMNS], low_buffer[SOFTMAX_BLOCK_COLUMNS], results[SOFTMAX_BLOCK_COLUMNS];
     REAL minus_log = (REAL)(0.0 - r.log.hi), minus_log_low = (REAL)((-r.log.hi - (double)minus_log) - r.log.lo);
-    int direct = job->out.type == REAL_ELEMENT && is_contiguous(&job->out);
+    int direct = job->out.type == REAL_ELEMENT && is_contiguous(&job->out), streams = direct && work->streams;
     if (r.constant) {
         NAME(fill)(&job->out, out, first, last, r.value);
         return;
     }
     for (int64_t c = first; c < last; c += SOFTMAX_BLOCK_COLUMNS) {
-        NAME(block) block;
         const REAL *low, *z;
         int count = NAME(block_columns)(c, last);
         char *to = out + c * job->out.column_stride;
         REAL *y = direct ? (REAL *)(void *)to : results;
         z = NAME(scores)(&source, c, count, buffer, low_buffer, &low);
         if (!want_log) {
+            NAME(block) block;
             NAME(place_of_block) place;
-            NAME(block_sum)(z, low, count, job->kind, y, &block);
+            REAL *v = streams ? results : y;
+            NAME(block_sum_ahead)(work, z, low, count, NAME(block_columns)(c + count < last ? c + count : 0, last), job->kind, v, &block);
             place = NAME(place_in_row)(&block);
-            NAME(block_results)(&r, job->kind, y, count, &place, y, 0);
+            NAME(block_results)(&r, job->kind, v, count, &place, y, streams);
         } else if (low) {
             NAME(log_values_low)(z, low, count, (REAL)r.maximum, (REAL)r.maximum_low, minus_log, minus_log_low, y);
         } else {
-            NAME(log_values)(z, count, (REAL)r.maximum, minus_log, y);
+            NAME(log_values)(z, count, (REAL)r.maximum, minus_log, y, streams);
         }
         if (!direct) NAME(scatter)(to, job->out.type, job->out.column_stride, count, results);
     }
 }
 
-/* softmax of a row that is short enough to keep its terms: one read of x. */
-static void NAME(softmax_row)(const softmax_job *job, const place *p) {
+static void NAME(forward_finish)(const softmax_job *job, const place *p, int64_t first, int64_t last, const row_state *state) {
+    NAME(work) work = NAME(work_of_columns)(job, p, last);
+    NAME(finish_ahead)(&work, job, p, first, last, state);
+    if (work.streams) stream_end();
+}
+
+/* A row of softmax between its two halves. */
+typedef struct NAME(kept) {
+    REAL *terms; /* NULL: there is none */
+    char *out;
+    NAME(row_result) result;
+    NAME(place_of_block) places[KEPT_BLOCKS];
+} NAME(kept);
+
+/* The first half of a row, from its place and where its terms go: one read of x. */
+static void NAME(keep_terms)(NAME(work) *work, const softmax_job *job, const place *p, NAME(kept) *kept) {
     NAME(source) source = NAME(source_of_row)(job, p);
-    REAL buffer[SOFTMAX_BLOCK_COLUMNS], low_buffer[SOFTMAX_BLOCK_COLUMNS], scratch[SCRATCH_BLOCKS * SOFTMAX_BLOCK_COLUMNS];
-    NAME(place_of_block) places[STORED_BLOCKS];
-    char *out = row_address(job, &job->out, p);
-    int direct = job->out.type == REAL_ELEMENT && is_contiguous(&job->out), b = 0;
-    REAL *terms = direct ? (REAL *)(void *)out : scratch;
+    REAL buffer[SOFTMAX_BLOCK_COLUMNS], low_buffer[SOFTMAX_BLOCK_COLUMNS];
     row_state row = row_state_empty();
     NAME(row_sum) sum = NAME(row_sum_begin)(&row);
-    NAME(row_result) r;
+    int b = 0;
+    kept->out = row_address(job, &job->out, p);
     for (int64_t c = 0; c < job->columns; c += SOFTMAX_BLOCK_COLUMNS, b++) {
         NAME(block) block;
         const REAL *low, *z;
-        int count = NAME(block_columns)(c, job->columns);
+        int count = NAME(block_columns)(c, job->columns), next = NAME(block_columns)(c + count < job->columns ? c + count : 0, job->columns);
         z = NAME(scores)(&source, c, count, buffer, low_buffer, &low);
-        NAME(block_sum)(z, low, count, job->kind, terms + c, &block);
+        NAME(block_sum_ahead)(work, z, low, count, next, job->kind, kept->terms + c, &block);
         NAME(row_sum_add)(&sum, &block, job->kind);
-        places[b] = NAME(place_in_row)(&block);
+        kept->places[b] = NAME(place_in_row)(&block);
     }
     NAME(row_sum_end)(&sum);
-    r = NAME(result_of_state)(&row, job->kind, 0, job->empty_zero);
-    if (r.constant) {
-        NAME(fill)(&job->out, out, 0, job->columns, r.value);
+    kept->result = NAME(result_of_state)(&row, job->kind, 0, job->empty_zero);
+}
+
+/* The second half. */
+static void NAME(finish_terms)(const NAME(work) *work, const softmax_job *job, const NAME(kept) *kept) {
+    REAL results[SOFTMAX_BLOCK_COLUMNS];
+    int direct = job->out.type == REAL_ELEMENT && is_contiguous(&job->out), b = 0;
+    if (!kept->terms) return;
+    if (kept->result.constant) {
+        NAME(fill)(&job->out, kept->out, 0, job->columns, kept->result.value);
         return;
     }
-    b = 0;
     for (int64_t c = 0; c < job->columns; c += SOFTMAX_BLOCK_COLUMNS, b++) {
         int count = NAME(block_columns)(c, job->columns);
-        NAME(block_results)(&r, job->kind, terms + c, count, &places[b], terms + c, 0);
-        if (!direct) NAME(scatter)(out + c * job->out.column_stride, job->out.type, job->out.column_stride, count, terms + c);
+        char *to = kept->out + c * job->out.column_stride;
+        REAL *y = direct ? (REAL *)(void *)to : results;
+        NAME(block_results)(&kept->result, job->kind, kept->terms + c, count, &kept->places[b], y, direct && work->streams);
+        if (!direct) NAME(scatter)(to, job->out.type, job->out.column_stride, count, y);
     }
 }
 
-static void NAME(forward_row)(const softmax_job *job, const place *p, int64_t index) {
-    int64_t kept = job->out.type == REAL_ELEMENT && is_contiguous(&job->out) ? STORED_BLOCKS : SCRATCH_BLOCKS;
-    row_state row = row_state_empty();
-    if (job->op == OPERATION_SOFTMAX && job->columns <= kept * SOFTMAX_BLOCK_COLUMNS) {
-        NAME(softmax_row)(job, p);
-        return;
+/* Rows of softmax [first, last) whose terms are kept. A row's second half waits until the terms of the next one are done: what is computed once for
+ * a row is a chain of some 200 cycles, and hidden so. */
+static void NAME(softmax_rows)(NAME(work) *work, const softmax_job *job, int64_t first, int64_t last, REAL *places[2]) {
+    NAME(kept) kept[2];
+    int wait = !places[0] || places[0] != places[1], now = 0;
+    kept[0].terms = kept[1].terms = NULL;
+    for (int64_t row = first; row < last; row++) {
+        place p = place_of_row(job, row);
+        kept[now].terms = places[now] ? places[now] : (REAL *)(void *)row_address(job, &job->out, &p);
+        NAME(keep_terms)(work, job, &p, &kept[now]);
+        if (wait) now ^= 1;
+        NAME(finish_terms)(work, job, &kept[now]);
     }
+    if (wait) NAME(finish_terms)(work, job, &kept[now ^ 1]);
+}
+
+/* Where the terms of two rows are kept until the rows' sums are known: in the results' own place (NULL), on the stack, or in scratch memory, there
+ * only one row if two do not fit. 0: nowhere, they are computed twice. */
+static int NAME(terms_places)(const NAME(work) *work, const softmax_job *job, REAL *stack, REAL *places[2]) {
+    int64_t blocks = (job->columns + SOFTMAX_BLOCK_COLUMNS - 1) / SOFTMAX_BLOCK_COLUMNS;
+    if (job->op != OPERATION_SOFTMAX || blocks > KEPT_BLOCKS) return 0;
+    places[0] = places[1] = NULL;
+    if (!work->streams && job->out.type == REAL_ELEMENT && is_contiguous(&job->out)) return 1;
+    places[0] = blocks * 2 <= STACK_BLOCKS ? stack : (REAL *)softmax_cpu_scratch();
+    places[1] = places[0];
+    if (blocks * 2 <= KEPT_BLOCKS) places[1] += blocks * SOFTMAX_BLOCK_COLUMNS;
+    return places[0] != NULL;
+}
+
+static void NAME(forward_row)(NAME(work) *work, const softmax_job *job, const place *p, int64_t index) {
+    row_state row = row_state_empty();
     if (job->op == OPERATION_STATE_NORMALISE || job->op == OPERATION_STATE_LOG_NORMALISE || job->op == OPERATION_STATE_UPDATE)
         row = softmax_state_to_row(&job->states[index]);
     if (job->op != OPERATION_STATE_NORMALISE && job->op != OPERATION_STATE_LOG_NORMALISE)
-        NAME(forward_reduce)(job, p, 0, job->columns, &row);
+        NAME(reduce_ahead)(work, job, p, 0, job->columns, &row);
     if (job->op == OPERATION_STATE_UPDATE)
         softmax_state_from_row(&job->states[index], &row);
     else if (job->op == OPERATION_LOGSUMEXP)
         store_real(row_address(job, &job->out, p), job->out.type, row_state_logsumexp(&row, job->kind));
     else
-        NAME(forward_finish)(job, p, 0, job->columns, &row);
+        NAME(finish_ahead)(work, job, p, 0, job->columns, &row);
+}
+
+/* Rows [first, last). */
+static void NAME(forward_rows)(const softmax_job *job, int64_t first, int64_t last) {
+    REAL stack[STACK_BLOCKS * SOFTMAX_BLOCK_COLUMNS], *places[2];
+    NAME(work) work;
+    if (first >= last) return;
+    work = NAME(work_of_rows)(job, first, last);
+    if (NAME(terms_places)(&work, job, stack, places))
+        NAME(softmax_rows)(&work, job, first, last, places);
+    else
+        for (int64_t row = first; row < last; row++) {
+            place p = place_of_row(job, row);
+            NAME(forward_row)(&work, job, &p, row);
+        }
+    if (work.streams) stream_end();
 }

@@ -24,14 +24,16 @@ static void run_rows(const softmax_job *job, int64_t first, int64_t last, const 
         run_rows_in_lanes(job, first, last);
         return;
     }
+    if (job->op != OPERATION_CROSS_ENTROPY && !is_backward(job)) {
+        is_double(job) ? forward_rows_double(job, first, last) : forward_rows_float(job, first, last);
+        return;
+    }
     for (int64_t row = first; row < last; row++) {
         place p = place_of_row(job, row);
         if (job->op == OPERATION_CROSS_ENTROPY)
             is_double(job) ? cross_entropy_row_double(job, &p, divisors, totals) : cross_entropy_row_float(job, &p, divisors, totals);
-        else if (is_backward(job))
-            is_double(job) ? backward_row_double(job, &p) : backward_row_float(job, &p);
         else
-            is_double(job) ? forward_row_double(job, &p, row) : forward_row_float(job, &p, row);
+            is_double(job) ? backward_row_double(job, &p) : backward_row_float(job, &p);
     }
 }
 

@@ -95,7 +95,7 @@ static void NAME(lanes_classify)(NAME(lanes) *s, const softmax_job *job, const R
 static ALWAYS_INLINE void NAME(lanes_terms_loop)(REAL *tile, int count, VECTOR magics, VECTOR floors, int keep, arithmetic kind, INTEGERS *high,
                                                  INTEGERS *low) {
     INTEGERS h = I(zero)(), l = I(zero)(), h2 = h, l2 = l;
-    int j = NAME(piped_vectors)(tile, count * LANES, magics, floors, keep ? tile : NULL, kind, &h, &l) / LANES;
+    int j = NAME(piped_vectors)(tile, count * LANES, magics, floors, tile, keep ? tile : NULL, kind, &h, &l) / LANES;
     for (; j + 2 <= count; j += 2) {
         VECTOR x = V(max)(V(load)(tile + j * LANES), floors), y = V(max)(V(load)(tile + (j + 1) * LANES), floors);
         NAME(two_terms)(&x, &y, magics, kind, &h, &l, &h2, &l2);
@@ -125,9 +125,9 @@ static void NAME(lanes_terms_apart)(NAME(lanes) *s, REAL *tile, int count, VECTO
         int wide = s->wide >> i & 1;
         for (int j = 0; j < count; j++) z[j] = tile[j * LANES + i];
         if (wide)
-            NAME(wide_terms)(z, NULL, count, magic[i], floor_score[i], v, kind, &high[i], &low[i]);
+            NAME(wide_terms)(z, NULL, count, magic[i], floor_score[i], z, v, kind, &high[i], &low[i]);
         else
-            NAME(terms)(z, NULL, count, magic[i], floor_score[i], v, kind, &high[i], &low[i]);
+            NAME(terms)(z, NULL, count, magic[i], floor_score[i], z, v, kind, &high[i], &low[i]);
         high[i] -= t.high;
         low[i] -= t.low;
         top[i] = t.v;

@@ -14,6 +14,9 @@
 #undef LOW_MAGIC
 #undef SCORE_LIMIT
 #undef SPREAD
+#undef CLASSES
+#undef KEPT_BLOCKS
+#undef STACK_BLOCKS
 #undef TERMS_APART
 #undef FAR_SPREAD
 #undef OUT_BIAS

@@ -1,0 +1,58 @@
+/* Caches and scratch memory. */
+#define _GNU_SOURCE /* _SC_LEVEL3_CACHE_SIZE */
+#include "memory.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "row_operands.h"
+
+#define LAST_CACHE_BYTES_ELSE (32L << 20) /* where the system does not tell */
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_key_t scratch_key;
+static atomic_int key_made;
+
+static void make_key(void) {
+    if (pthread_key_create(&scratch_key, free) == 0) atomic_store(&key_made, 1);
+}
+
+/* A library that is unloaded takes its destructor along. */
+static __attribute__((destructor)) void delete_key(void) {
+    if (!atomic_exchange(&key_made, 0)) return;
+    free(pthread_getspecific(scratch_key));
+    pthread_key_delete(scratch_key);
+}
+
+void *softmax_cpu_scratch(void) {
+    void *scratch;
+    pthread_once(&once, make_key);
+    if (!atomic_load(&key_made)) return NULL;
+    scratch = pthread_getspecific(scratch_key);
+    if (scratch) return scratch;
+    scratch = aligned_alloc(64, SCRATCH_BYTES);
+    if (scratch && pthread_setspecific(scratch_key, scratch) != 0) {
+        free(scratch);
+        return NULL;
+    }
+    return scratch;
+}
+
+static int64_t last_cache_bytes(void) {
+    static atomic_long known;
+    long bytes = atomic_load_explicit(&known, memory_order_relaxed);
+    if (bytes > 0) return bytes;
+#if defined(_SC_LEVEL3_CACHE_SIZE)
+    bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
+#endif
+    if (bytes <= 0) bytes = LAST_CACHE_BYTES_ELSE;
+    atomic_store_explicit(&known, bytes, memory_order_relaxed);
+    return bytes;
+}
+
+int softmax_cpu_streams(const softmax_job *job) {
+    if (job->streaming != SOFTMAX_STREAMING_CHOOSE) return job->streaming == SOFTMAX_STREAMING_ALWAYS;
+    return (double)job->rows * (double)job->columns * (double)element_bytes(job->out.type) > (double)last_cache_bytes();
+}

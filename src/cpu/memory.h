@@ -1,0 +1,16 @@
+/* What the kernels know of the memory below them: memory.c. */
+#ifndef SOFTMAX_CPU_MEMORY_H
+#define SOFTMAX_CPU_MEMORY_H
+
+#include "../kernels.h"
+
+#define SCRATCH_BYTES (512 * 1024) /* of terms, half of a second-level cache */
+
+/* Whether a job's results go past the caches: by options->streaming, else if there are more of them than the last cache would keep. */
+int softmax_cpu_streams(const softmax_job *job);
+
+/* This thread's scratch memory of SCRATCH_BYTES, a multiple of 64, for the caller's use until it asks again; NULL if there is none to be had.
+ * It is kept until the thread ends. */
+void *softmax_cpu_scratch(void);
+
+#endif
