@@ -125,7 +125,7 @@ static void NAME(lanes_terms_apart)(NAME(lanes) *s, REAL *tile, int count, VECTO
         int wide = s->wide >> i & 1;
         for (int j = 0; j < count; j++) z[j] = tile[j * LANES + i];
         if (wide)
-            NAME(wide_terms)(z, NULL, count, magic[i], floor_score[i], z, v, kind, &high[i], &low[i]);
+            NAME(wide_terms)(z, NULL, count, magic[i], floor_score[i], v, kind, &high[i], &low[i]);
         else
             NAME(terms)(z, NULL, count, magic[i], floor_score[i], z, v, kind, &high[i], &low[i]);
         high[i] -= t.high;

@@ -127,10 +127,7 @@ static void NAME(short_rows)(const softmax_job *job, int64_t first, int64_t last
             else
                 NAME(short_store)(&group[i], &s[i], job);
             for (int lane = 0; s[i].far && lane < group[i].count; lane++)
-                if (s[i].far >> lane & 1) {
-                    place q = place_of_row(job, row + i * LANES + lane);
-                    NAME(forward_row)(job, &q, row + i * LANES + lane);
-                }
+                if (s[i].far >> lane & 1) NAME(forward_rows)(job, row + i * LANES + lane, row + i * LANES + lane + 1);
         }
     }
 }
