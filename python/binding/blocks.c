@@ -1,3 +1,4 @@
+#define _DEFAULT_SOURCE /* madvise, posix_memalign */
 #include "blocks.h"
 
 #include <errno.h>

@@ -219,6 +219,22 @@ bool call_dtype(call *c, DLDataType otherwise, DLDataType *type)
     return false;
 }
 
+/* On a stream of the caller's own the memory's library would not know when the work is done: none is taken then. */
+bool call_scratch(call *c, const held_array *like, size_t bytes)
+{
+    static const DLDataType byte = {kDLUInt, 8, 1};
+    int64_t shape = (int64_t)bytes;
+    held_array *memory;
+    if (c->given[ARGUMENT_STREAM])
+        return true;
+    memory = call_result(c, like, byte, 1, &shape);
+    if (memory) {
+        c->options.scratch = (char *)memory->tensor.data + memory->tensor.byte_offset;
+        c->options.scratch_bytes = bytes;
+    }
+    return memory != NULL;
+}
+
 /* ---- Errors ------------------------------------------------------------------------------------------------------ */
 
 void *call_refuse(call *c)
@@ -250,6 +266,8 @@ bool call_succeeded(call *c, softmax_status status)
 {
     if (status == SOFTMAX_OK)
         return true;
+    if (PyErr_Occurred())
+        return false;
     if (!*c->message)
         snprintf(c->message, sizeof c->message, "%s", softmax_status_string(status));
     set_words(c, status == SOFTMAX_ERROR_TYPE ? PyExc_TypeError : PyExc_ValueError);

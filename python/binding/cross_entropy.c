@@ -136,8 +136,7 @@ static PyObject *loss_of(call *c, held_array *logits, held_array *targets, int a
     if (extras[EXTRA_ROW_LOGSUMEXP].array)
         c->options.row_logsumexp = &extras[EXTRA_ROW_LOGSUMEXP].array->tensor;
     held_array *gradient = extras[EXTRA_GRADIENT].array;
-    WITHOUT_LOCK(c, elements_of(&logits->tensor),
-                 status = softmax_cross_entropy(&logits->tensor, &targets->tensor, &loss->tensor,
+    RUN(c, logits, status, softmax_cross_entropy(&logits->tensor, &targets->tensor, &loss->tensor,
                                                 gradient ? &gradient->tensor : NULL, axis, &c->options));
     return call_succeeded(c, status) ? returned(c, loss, extras, logits) : NULL;
 }

@@ -17,14 +17,27 @@ python_function python_cross_entropy;
 /* state.c: adds the type State to the module. */
 bool state_type_begin(PyObject *module);
 
-/* Runs the library, without the interpreter's lock where that pays. */
-#define WITHOUT_LOCK(c, elements, statement)                                                                           \
+/* Runs `status = the library's call` over arrays on the device of `first`: with the scratch that it asks for on CUDA, and without the
+ * interpreter's lock where that pays. SOFTMAX_ERROR_NULL with an exception set where there is no memory. */
+#define RUN(c, first, status, expression)                                                                              \
     do {                                                                                                               \
-        PyThreadState *unlocked_ = (elements) >= UNLOCKED_FROM_ELEMENTS ? PyEval_SaveThread() : NULL;                  \
+        size_t scratch_bytes_ = 0;                                                                                     \
+        (status) = SOFTMAX_OK;                                                                                         \
         (c)->options.stream = (c)->stream;                                                                             \
-        statement;                                                                                                     \
-        if (unlocked_)                                                                                                 \
-            PyEval_RestoreThread(unlocked_);                                                                           \
+        if (!is_on_cpu((first)->tensor.device)) {                                                                      \
+            (c)->options.scratch_needed = &scratch_bytes_;                                                             \
+            (status) = (expression);                                                                                   \
+            (c)->options.scratch_needed = NULL;                                                                        \
+            if ((status) == SOFTMAX_OK && scratch_bytes_ && !call_scratch(c, first, scratch_bytes_))                   \
+                (status) = SOFTMAX_ERROR_NULL;                                                                         \
+        }                                                                                                              \
+        if ((status) == SOFTMAX_OK) {                                                                                  \
+            PyThreadState *unlocked_ =                                                                                 \
+                elements_of(&(first)->tensor) >= UNLOCKED_FROM_ELEMENTS ? PyEval_SaveThread() : NULL;                  \
+            (status) = (expression);                                                                                   \
+            if (unlocked_)                                                                                             \
+                PyEval_RestoreThread(unlocked_);                                                                       \
+        }                                                                                                              \
     } while (0)
 
 #endif

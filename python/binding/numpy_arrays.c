@@ -81,7 +81,7 @@ const char *dtype_name(DLDataType type)
     for (int i = 0; i < FLOAT_TYPES; i++)
         if (type.code == float_types[i].type.code && type.bits == float_types[i].type.bits)
             return float_types[i].name;
-    return "of another type";
+    return type.code == kDLUInt && type.bits == 8 ? "uint8" : "of another type";
 }
 
 static bool type_named(const char *words, DLDataType *type)

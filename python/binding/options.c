@@ -26,6 +26,7 @@ static const struct {
     FIELD(CLASS_WEIGHTS, ARRAY, class_weights),
     FIELD(THREADS, INT32, threads),
     FIELD(ISA, TEXT, isa),
+    FIELD(CUDA_KERNEL, TEXT, cuda_kernel),
 };
 
 /* Words instead of numbers. */

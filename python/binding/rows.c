@@ -47,7 +47,7 @@ static PyObject *elementwise(call *c, forward_function *run)
     y = call_output(c, ARGUMENT_OUT, x, type, x->tensor.ndim, x->tensor.shape);
     if (!y || !call_agrees(c, ARGUMENT_OUT, y, type))
         return NULL;
-    WITHOUT_LOCK(c, elements_of(&x->tensor), status = run(&x->tensor, &y->tensor, axis, &c->options));
+    RUN(c, x, status, run(&x->tensor, &y->tensor, axis, &c->options));
     return call_succeeded(c, status) ? call_returned(c, ARGUMENT_OUT, y, x) : NULL;
 }
 
@@ -148,7 +148,7 @@ static PyObject *logsumexp_of(call *c, held_array *x, int axis)
     if (!l || !call_agrees(c, ARGUMENT_OUT, l, type))
         return NULL;
     seen = keep ? without_axis(l, positive, shape, strides) : l->tensor;
-    WITHOUT_LOCK(c, elements_of(&x->tensor), status = softmax_logsumexp(&x->tensor, &seen, axis, &c->options));
+    RUN(c, x, status, softmax_logsumexp(&x->tensor, &seen, axis, &c->options));
     return call_succeeded(c, status) ? call_returned(c, ARGUMENT_OUT, l, x) : NULL;
 }
 
@@ -188,7 +188,7 @@ static PyObject *backward(call *c, backward_function *run)
     dx = call_output(c, ARGUMENT_OUT, y, type, y->tensor.ndim, y->tensor.shape);
     if (!dx || !call_agrees(c, ARGUMENT_OUT, dx, type))
         return NULL;
-    WITHOUT_LOCK(c, elements_of(&y->tensor), status = run(&y->tensor, &dy->tensor, &dx->tensor, axis, &c->options));
+    RUN(c, y, status, run(&y->tensor, &dy->tensor, &dx->tensor, axis, &c->options));
     return call_succeeded(c, status) ? call_returned(c, ARGUMENT_OUT, dx, y) : NULL;
 }
 

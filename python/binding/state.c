@@ -150,8 +150,7 @@ static PyObject *state_update(PyObject *object, PyObject *const *arguments, Py_s
         softmax_status status = SOFTMAX_OK;
         self->busy = true;
         if (tile)
-            WITHOUT_LOCK(&c, elements_of(&tile->tensor),
-                         status = softmax_state_update(self->states, &tile->tensor, axis, &c.options));
+            RUN(&c, tile, status, softmax_state_update(self->states, &tile->tensor, axis, &c.options));
         self->busy = false;
         if (tile && call_succeeded(&c, status))
             result = Py_NewRef(object);
@@ -171,8 +170,7 @@ static PyObject *normalise(state_object *self, call *c, bool log)
     if (!y)
         return NULL;
     self->busy = true;
-    WITHOUT_LOCK(c, elements_of(&tile->tensor),
-                 status = (log ? softmax_state_log_normalise : softmax_state_normalise)(
+    RUN(c, tile, status, (log ? softmax_state_log_normalise : softmax_state_normalise)(
                      self->states, &tile->tensor, &y->tensor, axis, &c->options));
     self->busy = false;
     return call_succeeded(c, status) ? call_returned(c, ARGUMENT_OUT, y, tile) : NULL;

@@ -37,6 +37,7 @@ def softmax(
     threads: int = 0,
     isa: str | None = None,
     stream: Any = None,
+    cuda_kernel: str | None = None,
 ) -> _Array: ...
 @overload
 def softmax(
@@ -56,6 +57,7 @@ def softmax(
     threads: int = 0,
     isa: str | None = None,
     stream: Any = None,
+    cuda_kernel: str | None = None,
 ) -> NDArray[Any]: ...
 @overload
 def log_softmax(
@@ -75,6 +77,7 @@ def log_softmax(
     threads: int = 0,
     isa: str | None = None,
     stream: Any = None,
+    cuda_kernel: str | None = None,
 ) -> _Array: ...
 @overload
 def log_softmax(
@@ -94,6 +97,7 @@ def log_softmax(
     threads: int = 0,
     isa: str | None = None,
     stream: Any = None,
+    cuda_kernel: str | None = None,
 ) -> NDArray[Any]: ...
 @overload
 def logsumexp(
@@ -116,6 +120,7 @@ def logsumexp(
     threads: int = 0,
     isa: str | None = None,
     stream: Any = None,
+    cuda_kernel: str | None = None,
 ) -> _Array: ...
 @overload
 def logsumexp(
@@ -138,6 +143,7 @@ def logsumexp(
     threads: int = 0,
     isa: str | None = None,
     stream: Any = None,
+    cuda_kernel: str | None = None,
 ) -> NDArray[Any]: ...
 @overload
 def softmax_backward(
@@ -151,6 +157,7 @@ def softmax_backward(
     threads: int = 0,
     isa: str | None = None,
     stream: Any = None,
+    cuda_kernel: str | None = None,
 ) -> _Array: ...
 @overload
 def softmax_backward(
@@ -164,6 +171,7 @@ def softmax_backward(
     threads: int = 0,
     isa: str | None = None,
     stream: Any = None,
+    cuda_kernel: str | None = None,
 ) -> NDArray[Any]: ...
 @overload
 def log_softmax_backward(
@@ -177,6 +185,7 @@ def log_softmax_backward(
     threads: int = 0,
     isa: str | None = None,
     stream: Any = None,
+    cuda_kernel: str | None = None,
 ) -> _Array: ...
 @overload
 def log_softmax_backward(
@@ -190,6 +199,7 @@ def log_softmax_backward(
     threads: int = 0,
     isa: str | None = None,
     stream: Any = None,
+    cuda_kernel: str | None = None,
 ) -> NDArray[Any]: ...
 
 # The loss alone, or a tuple of it and what was asked for.
@@ -217,6 +227,7 @@ def cross_entropy(
     threads: int = 0,
     isa: str | None = None,
     stream: Any = None,
+    cuda_kernel: str | None = None,
 ) -> Any: ...
 def instruction_sets() -> list[str]: ...
 def cache_info() -> dict[str, int]: ...
@@ -247,6 +258,7 @@ class State:
         threads: int = 0,
         isa: str | None = None,
         stream: Any = None,
+    cuda_kernel: str | None = None,
     ) -> State: ...
     def normalise(
         self,
@@ -266,6 +278,7 @@ class State:
         threads: int = 0,
         isa: str | None = None,
         stream: Any = None,
+    cuda_kernel: str | None = None,
     ) -> _Array: ...
     def log_normalise(
         self,
@@ -285,6 +298,7 @@ class State:
         threads: int = 0,
         isa: str | None = None,
         stream: Any = None,
+    cuda_kernel: str | None = None,
     ) -> _Array: ...
     def __reduce__(self) -> Any: ...
     def __setstate__(self, bytes: bytes, /) -> None: ...
