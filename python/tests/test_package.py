@@ -77,7 +77,7 @@ except TypeError as error:
     print(error)
 """
     done = subprocess.run([python, "-c", script], capture_output=True, text=True, cwd=tmp_path)
-    assert done.stdout == "the result is bfloat16; NumPy has that by the package ml_dtypes, which is missing: pip install ml_dtypes\n", done.stderr
+    assert done.stdout == "normalise: the result is bfloat16; NumPy has that by the package ml_dtypes, which is missing: pip install ml_dtypes\n", done.stderr
 
 
 @needs_wheel
