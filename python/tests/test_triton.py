@@ -34,12 +34,13 @@ def doubles(tensor):
 
 
 def bound(dtype, distance):
-    """float32's x - max is rounded: half the distance in ULP, and exp, sum and quotient beside it; 16 bits hide nearly all of it."""
-    return distance / 2 + 4 if dtype == torch.float32 else HALF_ULP[dtype]
+    """float32's x - max is rounded: half the distance in ULP, and exp, sum and quotient beside it; 16 bits hide nearly all of it. On the GPU exp
+    multiplies by log2(e) first, and rounds again."""
+    return distance * (1.2 if DEVICE == "cuda" else 0.5) + 4 if dtype == torch.float32 else HALF_ULP[dtype]
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("shape", [(1, 1), (5, 1), (9, 7), (3, 8), (40, 33), (4, 129), (2, 1000), (1, 16384), (2, 16385)])
+@pytest.mark.parametrize("shape", [(1, 1), (5, 1), (9, 7), (300, 8), (40, 33), (4, 129), (2, 1000), (1, 16384), (2, 16385)])
 def test_softmax(dtype, shape):
     x = scores(dtype, *shape)
     y = ours.softmax(x)
@@ -55,9 +56,10 @@ def test_axes_and_strides(dtype, axis):
     y = doubles(ours.softmax(x, axis).movedim(axis, -1).reshape(rows.shape))
     assert exact.errors(y, exact.softmax(rows), name_of(dtype)).max() <= bound(dtype, 24)
     wide = scores(dtype, 3, 40)[:, ::2]
-    assert not wide.is_contiguous() and torch.equal(ours.softmax(wide), ours.softmax(wide.contiguous()))
+    assert not wide.is_contiguous()
+    torch.testing.assert_close(ours.softmax(wide), ours.softmax(wide.contiguous()))
     expanded = scores(dtype, 1, 9).expand(4, 9)
-    assert torch.equal(ours.softmax(expanded), ours.softmax(expanded.contiguous()))
+    torch.testing.assert_close(ours.softmax(expanded), ours.softmax(expanded.contiguous()))
 
 
 @pytest.mark.parametrize("columns", [3, 17000])
@@ -115,9 +117,10 @@ def test_cross_entropy(dtype, shape):
     np.testing.assert_allclose(total.cpu(), losses.sum().cpu(), rtol=1e-6)
 
 
-def test_cross_entropy_targets():
-    x = scores(torch.float32, 6, 5)
-    targets = torch.tensor([0, -100, 5, 4, -1, -100], device=DEVICE)
+@pytest.mark.parametrize("columns", [5, 17000])
+def test_cross_entropy_targets(columns):
+    x = scores(torch.float32, 6, columns)
+    targets = torch.tensor([0, -100, columns, 4, -1, -100], device=DEVICE)
     losses, gradient = ours.cross_entropy(x, targets, reduction="none")
     assert losses.isnan().tolist() == gradient.isnan().any(1).tolist() == [False, False, True, False, True, False]
     assert losses[1] == 0 and not gradient[1].any()

@@ -12,15 +12,29 @@ MINUS_INFINITY = tl.constexpr(float("-inf"))
 
 
 @triton.jit
-def softmax_block(x, y, rows, columns, x_row, x_column, y_row, y_column, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """ROWS whole rows per program, in registers: one read, one write. COLUMNS is the next power of two; what pads it is -inf."""
+def places(rows, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DENSE: tl.constexpr):
+    """(row, column, inside) of a program's ROWS rows. With DENSE the rows are COLUMNS wide and one after the other: no mask on columns, which
+    would forbid wide loads of the shortest rows."""
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     column = tl.arange(0, COLUMNS)[None, :]
-    inside = (row < rows) & (column < columns)
-    scores = tl.load(x + row * x_row + column * x_column, mask=inside, other=MINUS_INFINITY).to(tl.float32)
+    inside = tl.broadcast_to(row < rows, ROWS, COLUMNS) if DENSE else (row < rows) & (column < columns)
+    return row, column, inside
+
+
+@triton.jit
+def offsets(row, column, row_stride, column_stride, COLUMNS: tl.constexpr, DENSE: tl.constexpr):
+    return row * COLUMNS + column if DENSE else row * row_stride + column * column_stride
+
+
+@triton.jit
+def softmax_block(x, y, rows, columns, x_row, x_column, y_row, y_column, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+                  DENSE: tl.constexpr):
+    """ROWS whole rows per program, in registers: one read, one write. COLUMNS is the next power of two; what pads it is -inf."""
+    row, column, inside = places(rows, columns, ROWS, COLUMNS, DENSE)
+    scores = tl.load(x + offsets(row, column, x_row, x_column, COLUMNS, DENSE), mask=inside, other=MINUS_INFINITY).to(tl.float32)
     terms = tl.exp(scores - tl.max(scores, 1)[:, None])
-    result = terms / tl.sum(terms, 1)[:, None]
-    tl.store(y + row * y_row + column * y_column, result.to(y.dtype.element_ty), mask=inside)
+    result = terms * (1.0 / tl.sum(terms, 1))[:, None]
+    tl.store(y + offsets(row, column, y_row, y_column, COLUMNS, DENSE), result.to(y.dtype.element_ty), mask=inside)
 
 
 @triton.jit
@@ -61,15 +75,13 @@ def softmax_wide(x, y, columns, x_row, x_column, y_row, y_column, DEPTH: tl.cons
 
 @triton.jit
 def softmax_backward_block(y, dy, dx, rows, columns, y_row, y_column, dy_row, dy_column, dx_row, dx_column,
-                           ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+                           ROWS: tl.constexpr, COLUMNS: tl.constexpr, DENSE: tl.constexpr):
     """dx_i = y_i (dy_i - sum_j dy_j y_j), ROWS whole rows per program."""
-    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
-    column = tl.arange(0, COLUMNS)[None, :]
-    inside = (row < rows) & (column < columns)
-    p = tl.load(y + row * y_row + column * y_column, mask=inside, other=0.0).to(tl.float32)
-    g = tl.load(dy + row * dy_row + column * dy_column, mask=inside, other=0.0).to(tl.float32)
+    row, column, inside = places(rows, columns, ROWS, COLUMNS, DENSE)
+    p = tl.load(y + offsets(row, column, y_row, y_column, COLUMNS, DENSE), mask=inside, other=0.0).to(tl.float32)
+    g = tl.load(dy + offsets(row, column, dy_row, dy_column, COLUMNS, DENSE), mask=inside, other=0.0).to(tl.float32)
     result = p * (g - tl.sum(g * p, 1)[:, None])
-    tl.store(dx + row * dx_row + column * dx_column, result.to(dx.dtype.element_ty), mask=inside)
+    tl.store(dx + offsets(row, column, dx_row, dx_column, COLUMNS, DENSE), result.to(dx.dtype.element_ty), mask=inside)
 
 
 @triton.jit
@@ -94,10 +106,34 @@ def softmax_backward_wide(y, dy, dx, columns, y_row, y_column, dy_row, dy_column
 
 
 @triton.jit
-def cross_entropy_rows(logits, targets, losses, gradient, factor, columns, logits_row, logits_column, gradient_row,
+def cross_entropy_block(logits, targets, losses, gradient, factor, rows, columns, logits_row, logits_column, gradient_row,
+                        gradient_column, ignore_index, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DENSE: tl.constexpr):
+    """ROWS whole rows per program: loss = m + log s - z_t, gradient = factor (softmax(z) - onehot(t)), one read and one write. The gradient may be
+    the logits. A target that is neither a class nor ignore_index gives NaN."""
+    row, column, inside = places(rows, columns, ROWS, COLUMNS, DENSE)
+    scores = tl.load(logits + offsets(row, column, logits_row, logits_column, COLUMNS, DENSE), mask=inside,
+                     other=MINUS_INFINITY).to(tl.float32)
+    each = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    target = tl.load(targets + each, mask=each < rows, other=0).to(tl.int64)
+    kept = target != ignore_index
+    valid = (target >= 0) & (target < columns)
+    at_target = column == tl.where(valid, target, -1).to(tl.int32)[:, None]
+    m = tl.max(scores, 1)
+    terms = tl.exp(scores - m[:, None])
+    s = tl.sum(terms, 1)
+    loss = (m - tl.sum(tl.where(at_target, scores, 0.0), 1)) + tl.log(s)
+    tl.store(losses + each, tl.where(kept, tl.where(valid, loss, float("nan")), 0.0), mask=each < rows)
+    # NaN for a bad target, and 0 for an ignored row whatever it holds.
+    scale = tl.where(valid, tl.load(factor), float("nan"))[:, None]
+    slope = (terms * (1.0 / s)[:, None] - tl.where(at_target, 1.0, 0.0)) * scale
+    slope = tl.where(kept[:, None], slope, 0.0)
+    tl.store(gradient + offsets(row, column, gradient_row, gradient_column, COLUMNS, DENSE), slope.to(gradient.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def cross_entropy_wide(logits, targets, losses, gradient, factor, columns, logits_row, logits_column, gradient_row,
                        gradient_column, ignore_index, DEPTH: tl.constexpr, LANES: tl.constexpr):
-    """One row per program: loss = m + log s - z_t, gradient = factor (softmax(z) - onehot(t)). The gradient may be the logits:
-    a tile is read before it is written, and z_t before all. A target that is neither a class nor ignore_index gives NaN."""
+    """The same, one wide row per program: read for (m, s), read again and written. A tile is read before it is written, and z_t before all."""
     row = tl.program_id(0).to(tl.int64)
     logits += row * logits_row
     gradient += row * gradient_row
@@ -108,16 +144,18 @@ def cross_entropy_rows(logits, targets, losses, gradient, factor, columns, logit
     m, s = online_pair(logits, columns, logits_column, DEPTH, LANES)
     loss = tl.where(valid, (m - z_t) + tl.log(s), float("nan"))
     tl.store(losses + row, tl.where(kept, loss, 0.0))
-    # 0 for an ignored row and NaN for a bad target; `where`, as 0 times NaN would be NaN.
-    scale = tl.where(valid, tl.load(factor), float("nan"))
-    inverse = 1.0 / s
+    # An ignored row is not read again: its scores count as -inf, whose terms are 0.
+    scale = tl.where(kept, tl.where(valid, tl.load(factor), float("nan")), 0.0)
+    seen = tl.where(kept, columns, 0)
+    shift = tl.where(kept, m, 0.0)
+    inverse = tl.where(kept, 1.0 / s, 0.0)
+    at = tl.where(kept & valid, target, -1).to(tl.int32)
     tl.debug_barrier()
     for start in range(0, columns, DEPTH * LANES):
         column = start + tl.arange(0, DEPTH * LANES)
         inside = column < columns
-        scores = tl.load(logits + column.to(tl.int64) * logits_column, mask=inside, other=MINUS_INFINITY).to(tl.float32)
-        p = tl.exp(scores - m) * inverse
-        slope = tl.where(kept, (p - tl.where(column == target, 1.0, 0.0)) * scale, 0.0)
+        scores = tl.load(logits + column.to(tl.int64) * logits_column, mask=column < seen, other=MINUS_INFINITY).to(tl.float32)
+        slope = (tl.exp(scores - shift) * inverse - tl.where(column == at, 1.0, 0.0)) * scale
         tl.store(gradient + column.to(tl.int64) * gradient_column, slope.to(gradient.dtype.element_ty), mask=inside)
 
 

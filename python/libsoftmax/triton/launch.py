@@ -46,11 +46,23 @@ def _empty_like_matrix(tensor, axis, dtype=None):
     return result, out.reshape(-1, out.shape[-1]) if out.numel() else out.new_empty(0, 1)
 
 
-def _block_shape(rows, columns):
-    """(rows per program, padded columns, warps) for rows that stay in registers: about 2048 elements a program, 16 a thread."""
+def _block(*matrices):
+    """How rows that stay in registers are launched: programs of 1024 elements or one row, 16 elements a thread; measured by
+    bench/gpu/triton_rows.py --sweep."""
+    rows, columns = matrices[0].shape
     padded = triton.next_power_of_2(columns)
-    together = max(1, min(2048 // padded, triton.next_power_of_2(max(rows, 1))))
-    return together, padded, min(16, max(1, together * padded // 512))
+    together = max(1, 1024 // padded)
+    dense = padded == columns and all(m.is_contiguous() for m in matrices)
+    return (triton.cdiv(rows, together),), {"ROWS": together, "COLUMNS": padded, "DENSE": dense,
+                                            "num_warps": min(32, max(1, together * padded // 512))}
+
+
+def _tiles(matrix):
+    """How rows that do not are read: 16384 columns at a time, or 8192 where the last tile would be less than half full."""
+    whole = not 0 < matrix.shape[1] % BLOCK_COLUMNS <= BLOCK_COLUMNS // 2
+    if matrix.element_size() == 4:
+        return {"DEPTH": 4 if whole else 2, "LANES": 4096, "num_warps": 32}
+    return {"DEPTH": 4, "LANES": 4096 if whole else 2048, "num_warps": 16 if whole else 8}
 
 
 def _strides(*matrices):
@@ -66,7 +78,7 @@ def softmax(x, axis=-1, *, dtype=None):
 
     x      tensor of float32, float16 or bfloat16, any shape and strides
     dtype  the result's type; x's by default
-    error  in units of the last place of float32, about |x_i - m| / 2 + 2; 16-bit results: about 0.51 of theirs plus that
+    error  in units of the last place of float32, up to 1.2 |x_i - m| + 4; 16-bit results: about 0.51 of theirs plus that
     rows   NaN or +inf in a row, or a row of -inf alone: a NaN row; some -inf: exactly 0 there
     raises TypeError for other types, ValueError off the GPU without the interpreter
     """
@@ -75,13 +87,12 @@ def softmax(x, axis=-1, *, dtype=None):
     y, out = _empty_like_matrix(x, axis, dtype)
     rows, columns = matrix.shape
     if rows and columns <= BLOCK_COLUMNS:
-        together, padded, warps = _block_shape(rows, columns)
+        grid, shape = _block(matrix, out)
         with _device_of(x):
-            kernels.softmax_block[(triton.cdiv(rows, together),)](matrix, out, rows, columns, *_strides(matrix, out),
-                                                                  ROWS=together, COLUMNS=padded, num_warps=warps)
+            kernels.softmax_block[grid](matrix, out, rows, columns, *_strides(matrix, out), **shape)
     elif rows:
         with _device_of(x):
-            kernels.softmax_wide[(rows,)](matrix, out, columns, *_strides(matrix, out), DEPTH=4, LANES=2048, num_warps=8)
+            kernels.softmax_wide[(rows,)](matrix, out, columns, *_strides(matrix, out), **_tiles(matrix))
     return y
 
 
@@ -93,13 +104,12 @@ def softmax_backward(y, dy, axis=-1):
     dx, out = _empty_like_matrix(y, axis)
     rows, columns = _y.shape
     if rows and columns <= BLOCK_COLUMNS:
-        together, padded, warps = _block_shape(rows, columns)
+        grid, shape = _block(_y, _dy, out)
         with _device_of(y):
-            kernels.softmax_backward_block[(triton.cdiv(rows, together),)](
-                _y, _dy, out, rows, columns, *_strides(_y, _dy, out), ROWS=together, COLUMNS=padded, num_warps=warps)
+            kernels.softmax_backward_block[grid](_y, _dy, out, rows, columns, *_strides(_y, _dy, out), **shape)
     elif rows:
         with _device_of(y):
-            kernels.softmax_backward_wide[(rows,)](_y, _dy, out, columns, *_strides(_y, _dy, out), LANES=8192, num_warps=8)
+            kernels.softmax_backward_wide[(rows,)](_y, _dy, out, columns, *_strides(_y, _dy, out), LANES=8192, num_warps=16)
     return dx
 
 
@@ -123,13 +133,14 @@ def cross_entropy(logits, targets, *, ignore_index=-100, reduction="mean", inpla
     factor = torch.ones((), dtype=torch.float32, device=logits.device)
     if reduction == "mean":
         factor = 1 / (targets != ignore_index).sum(dtype=torch.float32)
-    if rows and columns:
-        lanes = min(2048, triton.next_power_of_2(columns))
-        depth = min(4, triton.next_power_of_2(triton.cdiv(columns, lanes)))
+    tensors = logits, targets.contiguous(), losses, gradient, factor
+    if rows and 0 < columns <= BLOCK_COLUMNS:
+        grid, shape = _block(logits, gradient)
         with _device_of(logits):
-            kernels.cross_entropy_rows[(rows,)](
-                logits, targets.contiguous(), losses, gradient, factor, columns, *_strides(logits, gradient), ignore_index,
-                DEPTH=depth, LANES=lanes, num_warps=max(1, min(8, depth * lanes // 256)))
+            kernels.cross_entropy_block[grid](*tensors, rows, columns, *_strides(logits, gradient), ignore_index, **shape)
+    elif rows and columns:
+        with _device_of(logits):
+            kernels.cross_entropy_wide[(rows,)](*tensors, columns, *_strides(logits, gradient), ignore_index, **_tiles(logits))
     if reduction == "none":
         return losses, gradient
     return losses.sum() * factor, gradient

@@ -1,0 +1,111 @@
+"""libsoftmax.triton on a GPU: the share of a device copy of the same bytes, by width, type and operation; with --sweep, which size of a
+program is the fastest at each width.
+
+    python bench/gpu/triton_rows.py            Markdown table
+    python bench/gpu/triton_rows.py --sweep    the best few (rows or depth, lanes, warps) of softmax at each width
+
+Medians of CUDA events with a cold L2 (triton.testing.do_bench). The copy is measured before and after each kernel.
+"""
+
+import argparse
+import itertools
+import multiprocessing
+import statistics
+
+import torch
+import triton
+
+from libsoftmax import triton as ours
+from libsoftmax.triton import kernels
+
+ELEMENTS = 2**27
+BLOCK_WIDTHS = (8, 16, 32, 64, 100, 128, 256, 512, 1000, 1024, 2048, 4096, 5000, 8192, 16384)
+WIDE_WIDTHS = (20000, 32768, 65536, 131072, 262144)
+TYPES = (torch.float32, torch.bfloat16)
+
+
+def median(work):
+    return triton.testing.do_bench(work, warmup=8, rep=24, return_mode="median")
+
+
+def matrix(columns, dtype):
+    return torch.randn(ELEMENTS // columns, columns, device="cuda", dtype=dtype)
+
+
+def share(work, streams):
+    """Of a copy that moves the same bytes: `streams` is a list of (source, destination)."""
+
+    def copy():
+        for source, destination in streams:
+            destination.copy_(source)
+
+    before, time, after = median(copy), median(work), median(copy)
+    return (before + after) / 2 / time
+
+
+def table():
+    print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, Triton {triton.__version__}\n")
+    print("| columns | " + " | ".join(f"{what} {str(t)[6:]}" for what in ("softmax", "backward", "cross-entropy") for t in TYPES) + " |")
+    print("|---:|" + "---:|" * 6)
+    for columns in (*BLOCK_WIDTHS, *WIDE_WIDTHS):
+        cells = []
+        for dtype in TYPES:
+            x = matrix(columns, dtype)
+            y = torch.empty_like(x)
+            half = y.view(-1)[: y.numel() // 2]
+            targets = torch.randint(columns, x.shape[:1], device="cuda")
+            softmax = share(lambda: ours.softmax(x), [(x, y)])  # noqa: B023
+            loss = share(lambda: ours.cross_entropy(x, targets, reduction="sum"), [(x, y)])  # noqa: B023
+            # Two inputs and one output: a copy and a half.
+            backward = share(lambda: ours.softmax_backward(x, y), [(x, y), (half, y.view(-1)[half.numel():])])  # noqa: B023
+            cells.append((softmax, backward, loss))
+        print(f"| {columns} | " + " | ".join(f"{100 * cells[t][what]:.0f} %" for what in range(3) for t in range(2)) + " |", flush=True)
+
+
+def candidates(columns):
+    if columns <= ours.launch.BLOCK_COLUMNS:
+        padded = triton.next_power_of_2(columns)
+        for size, warps in itertools.product({padded, 1024, 2048, 4096}, (1, 2, 4, 8, 16, 32)):
+            if size >= padded and 8 <= size // (32 * warps) <= (64 if size == padded else 32):
+                yield {"ROWS": size // padded, "COLUMNS": padded, "num_warps": warps}
+    else:
+        for depth, lanes, warps in itertools.product((1, 2, 4), (2048, 4096, 8192), (8, 16, 32)):
+            if 8 <= depth * lanes // (32 * warps) <= 32:
+                yield {"DEPTH": depth, "LANES": lanes, "num_warps": warps}
+
+
+def launch(x, y, options):
+    rows, columns = x.shape
+    if "ROWS" in options:
+        kernels.softmax_block[(triton.cdiv(rows, options["ROWS"]),)](x, y, rows, columns, *x.stride(), *y.stride(),
+                                                                     DENSE=columns == options["COLUMNS"], **options)
+    else:
+        kernels.softmax_wide[(rows,)](x, y, columns, *x.stride(), *y.stride(), **options)
+
+
+def compile_one(work):
+    """In a process of its own; the measuring one finds the result in Triton's cache."""
+    columns, dtype, options = work
+    x = torch.zeros(16, columns, device="cuda", dtype=dtype)
+    launch(x, torch.empty_like(x), options)
+
+
+def sweep(widths):
+    work = [(columns, dtype, options) for columns in widths for dtype in TYPES for options in candidates(columns)]
+    with multiprocessing.get_context("spawn").Pool(12) as pool:
+        pool.map(compile_one, work, chunksize=4)
+    for columns, dtype in itertools.product(widths, TYPES):
+        x = matrix(columns, dtype)
+        y = torch.empty_like(x)
+        copy = statistics.median(median(lambda: y.copy_(x)) for _ in range(3))  # noqa: B023
+        found = [(copy / median(lambda o=o: launch(x, y, o)), o) for o in candidates(columns)]  # noqa: B023
+        found.sort(key=lambda pair: -pair[0])
+        print(columns, str(dtype)[6:], *(f"{100 * part:.0f}%{tuple(o.values())}" for part, o in found[:6]), flush=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sweep", action="store_true")
+    parser.add_argument("--widths", type=lambda text: [int(part) for part in text.split(",")], default=[*BLOCK_WIDTHS, *WIDE_WIDTHS])
+    arguments = parser.parse_args()
+    sweep(arguments.widths) if arguments.sweep else table()
