@@ -77,8 +77,9 @@ def candidates(columns):
 def launch(x, y, options):
     rows, columns = x.shape
     if "ROWS" in options:
-        kernels.softmax_block[(triton.cdiv(rows, options["ROWS"]),)](x, y, rows, columns, *x.stride(), *y.stride(),
-                                                                     DENSE=columns == options["COLUMNS"], **options)
+        grid, sizes, constants = ours.launch._block(x, y)
+        grid = (triton.cdiv(rows, options["ROWS"]),)
+        kernels.softmax_block[grid](x, y, *sizes, **{**constants, **options})
     else:
         kernels.softmax_wide[(rows,)](x, y, columns, *x.stride(), *y.stride(), **options)
 

@@ -55,6 +55,10 @@ def test_axes_and_strides(dtype, axis):
     rows = doubles(x.movedim(axis, -1).reshape(-1, x.shape[axis]))
     y = doubles(ours.softmax(x, axis).movedim(axis, -1).reshape(rows.shape))
     assert exact.errors(y, exact.softmax(rows), name_of(dtype)).max() <= bound(dtype, 24)
+    for columns in (1, 2, 8, 16, 24):  # rows with gaps between them
+        gaps = scores(dtype, 9, 48)[:, 8 : 8 + columns]
+        torch.testing.assert_close(ours.softmax(gaps), ours.softmax(gaps.contiguous()))
+        torch.testing.assert_close(ours.softmax(gaps[::3]), ours.softmax(gaps)[::3])
     wide = scores(dtype, 3, 40)[:, ::2]
     assert not wide.is_contiguous()
     torch.testing.assert_close(ours.softmax(wide), ours.softmax(wide.contiguous()))

@@ -2,7 +2,7 @@
 
 Softmax in the form with the maximum subtracted (libsoftmax.reference.stable); wide rows by the online pair (m, s)
 (libsoftmax.reference.online; Milakov and Gimelshein 2018). Their arithmetic is Triton's exp, not the library's own: docs/tutorial.md has both errors.
-Every matrix has a row stride and a column stride, in elements. Offsets are 64 bits wide.
+Every matrix has a row stride and a column stride, in elements (row strides and widths of the block kernels: in steps of STEP). Offsets are 64 bits wide.
 """
 
 import triton
@@ -12,29 +12,29 @@ MINUS_INFINITY = tl.constexpr(float("-inf"))
 
 
 @triton.jit
-def places(rows, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DENSE: tl.constexpr):
-    """(row, column, inside) of a program's ROWS rows. With DENSE the rows are COLUMNS wide and one after the other: no mask on columns, which
-    would forbid wide loads of the shortest rows."""
+def places(rows, steps, ROWS: tl.constexpr, COLUMNS: tl.constexpr, STEP: tl.constexpr):
+    """(row, column, inside) of a program's ROWS rows of steps x STEP columns. STEP is a constant so that the compiler knows how wide loads may be:
+    STEP elements. STEP = COLUMNS: the rows are that wide and one after the other, and need no mask on columns."""
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     column = tl.arange(0, COLUMNS)[None, :]
-    inside = tl.broadcast_to(row < rows, ROWS, COLUMNS) if DENSE else (row < rows) & (column < columns)
+    inside = tl.broadcast_to(row < rows, ROWS, COLUMNS) if STEP == COLUMNS else (row < rows) & (column < steps * STEP)
     return row, column, inside
 
 
 @triton.jit
-def offsets(row, column, row_stride, column_stride, COLUMNS: tl.constexpr, DENSE: tl.constexpr):
-    return row * COLUMNS + column if DENSE else row * row_stride + column * column_stride
+def offsets(row, column, row_steps, column_stride, COLUMNS: tl.constexpr, STEP: tl.constexpr):
+    return row * COLUMNS + column if STEP == COLUMNS else row * (row_steps * STEP) + column * column_stride
 
 
 @triton.jit
-def softmax_block(x, y, rows, columns, x_row, x_column, y_row, y_column, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
-                  DENSE: tl.constexpr):
+def softmax_block(x, y, rows, steps, x_row, x_column, y_row, y_column, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+                  STEP: tl.constexpr):
     """ROWS whole rows per program, in registers: one read, one write. COLUMNS is the next power of two; what pads it is -inf."""
-    row, column, inside = places(rows, columns, ROWS, COLUMNS, DENSE)
-    scores = tl.load(x + offsets(row, column, x_row, x_column, COLUMNS, DENSE), mask=inside, other=MINUS_INFINITY).to(tl.float32)
+    row, column, inside = places(rows, steps, ROWS, COLUMNS, STEP)
+    scores = tl.load(x + offsets(row, column, x_row, x_column, COLUMNS, STEP), mask=inside, other=MINUS_INFINITY).to(tl.float32)
     terms = tl.exp(scores - tl.max(scores, 1)[:, None])
     result = terms * (1.0 / tl.sum(terms, 1))[:, None]
-    tl.store(y + offsets(row, column, y_row, y_column, COLUMNS, DENSE), result.to(y.dtype.element_ty), mask=inside)
+    tl.store(y + offsets(row, column, y_row, y_column, COLUMNS, STEP), result.to(y.dtype.element_ty), mask=inside)
 
 
 @triton.jit
@@ -74,14 +74,14 @@ def softmax_wide(x, y, columns, x_row, x_column, y_row, y_column, DEPTH: tl.cons
 
 
 @triton.jit
-def softmax_backward_block(y, dy, dx, rows, columns, y_row, y_column, dy_row, dy_column, dx_row, dx_column,
-                           ROWS: tl.constexpr, COLUMNS: tl.constexpr, DENSE: tl.constexpr):
+def softmax_backward_block(y, dy, dx, rows, steps, y_row, y_column, dy_row, dy_column, dx_row, dx_column,
+                           ROWS: tl.constexpr, COLUMNS: tl.constexpr, STEP: tl.constexpr):
     """dx_i = y_i (dy_i - sum_j dy_j y_j), ROWS whole rows per program."""
-    row, column, inside = places(rows, columns, ROWS, COLUMNS, DENSE)
-    p = tl.load(y + offsets(row, column, y_row, y_column, COLUMNS, DENSE), mask=inside, other=0.0).to(tl.float32)
-    g = tl.load(dy + offsets(row, column, dy_row, dy_column, COLUMNS, DENSE), mask=inside, other=0.0).to(tl.float32)
+    row, column, inside = places(rows, steps, ROWS, COLUMNS, STEP)
+    p = tl.load(y + offsets(row, column, y_row, y_column, COLUMNS, STEP), mask=inside, other=0.0).to(tl.float32)
+    g = tl.load(dy + offsets(row, column, dy_row, dy_column, COLUMNS, STEP), mask=inside, other=0.0).to(tl.float32)
     result = p * (g - tl.sum(g * p, 1)[:, None])
-    tl.store(dx + offsets(row, column, dx_row, dx_column, COLUMNS, DENSE), result.to(dx.dtype.element_ty), mask=inside)
+    tl.store(dx + offsets(row, column, dx_row, dx_column, COLUMNS, STEP), result.to(dx.dtype.element_ty), mask=inside)
 
 
 @triton.jit
@@ -106,17 +106,17 @@ def softmax_backward_wide(y, dy, dx, columns, y_row, y_column, dy_row, dy_column
 
 
 @triton.jit
-def cross_entropy_block(logits, targets, losses, gradient, factor, rows, columns, logits_row, logits_column, gradient_row,
-                        gradient_column, ignore_index, ROWS: tl.constexpr, COLUMNS: tl.constexpr, DENSE: tl.constexpr):
+def cross_entropy_block(logits, targets, losses, gradient, factor, rows, steps, logits_row, logits_column, gradient_row,
+                        gradient_column, ignore_index, ROWS: tl.constexpr, COLUMNS: tl.constexpr, STEP: tl.constexpr):
     """ROWS whole rows per program: loss = m + log s - z_t, gradient = factor (softmax(z) - onehot(t)), one read and one write. The gradient may be
     the logits. A target that is neither a class nor ignore_index gives NaN."""
-    row, column, inside = places(rows, columns, ROWS, COLUMNS, DENSE)
-    scores = tl.load(logits + offsets(row, column, logits_row, logits_column, COLUMNS, DENSE), mask=inside,
+    row, column, inside = places(rows, steps, ROWS, COLUMNS, STEP)
+    scores = tl.load(logits + offsets(row, column, logits_row, logits_column, COLUMNS, STEP), mask=inside,
                      other=MINUS_INFINITY).to(tl.float32)
     each = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     target = tl.load(targets + each, mask=each < rows, other=0).to(tl.int64)
     kept = target != ignore_index
-    valid = (target >= 0) & (target < columns)
+    valid = (target >= 0) & (target < steps * STEP)
     at_target = column == tl.where(valid, target, -1).to(tl.int32)[:, None]
     m = tl.max(scores, 1)
     terms = tl.exp(scores - m[:, None])
@@ -127,7 +127,7 @@ def cross_entropy_block(logits, targets, losses, gradient, factor, rows, columns
     scale = tl.where(valid, tl.load(factor), float("nan"))[:, None]
     slope = (terms * (1.0 / s)[:, None] - tl.where(at_target, 1.0, 0.0)) * scale
     slope = tl.where(kept[:, None], slope, 0.0)
-    tl.store(gradient + offsets(row, column, gradient_row, gradient_column, COLUMNS, DENSE), slope.to(gradient.dtype.element_ty), mask=inside)
+    tl.store(gradient + offsets(row, column, gradient_row, gradient_column, COLUMNS, STEP), slope.to(gradient.dtype.element_ty), mask=inside)
 
 
 @triton.jit

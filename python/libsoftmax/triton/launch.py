@@ -1,6 +1,7 @@
 """From tensors to launches: the axis becomes the last of a matrix, and its width chooses the kernel and the size of a program."""
 
 import contextlib
+import math
 
 import torch
 import triton
@@ -46,15 +47,27 @@ def _empty_like_matrix(tensor, axis, dtype=None):
     return result, out.reshape(-1, out.shape[-1]) if out.numel() else out.new_empty(0, 1)
 
 
+def _step(matrices):
+    """The largest power of two up to 8 that divides the width and every row's place: so many elements may be loaded at once. Multiples of 16 Triton
+    finds itself."""
+    divisor = math.gcd(matrices[0].shape[1], *(m.stride(0) for m in matrices))
+    return 1 if divisor % 16 == 0 else divisor & -divisor
+
+
 def _block(*matrices):
     """How rows that stay in registers are launched: programs of 1024 elements or one row, 16 elements a thread; measured by
-    bench/gpu/triton_rows.py --sweep."""
+    bench/gpu/triton_rows.py --sweep. Returns the grid, the rows, steps and strides, and the constants."""
     rows, columns = matrices[0].shape
     padded = triton.next_power_of_2(columns)
-    together = max(1, 1024 // padded)
     dense = padded == columns and all(m.is_contiguous() for m in matrices)
-    return (triton.cdiv(rows, together),), {"ROWS": together, "COLUMNS": padded, "DENSE": dense,
-                                            "num_warps": min(32, max(1, together * padded // 512))}
+    if not dense:
+        padded = max(2, padded)
+    together = max(1, 1024 // padded)
+    # A step as wide as the block says that rows are dense.
+    step = padded if dense else min(_step(matrices), padded // 2)
+    strides = [part for m in matrices for part in (m.stride(0) // step, m.stride(1))]
+    return (triton.cdiv(rows, together),), (rows, columns // step, *strides), {
+        "ROWS": together, "COLUMNS": padded, "STEP": step, "num_warps": min(32, max(1, together * padded // 512))}
 
 
 def _tiles(matrix):
@@ -87,9 +100,9 @@ def softmax(x, axis=-1, *, dtype=None):
     y, out = _empty_like_matrix(x, axis, dtype)
     rows, columns = matrix.shape
     if rows and columns <= BLOCK_COLUMNS:
-        grid, shape = _block(matrix, out)
+        grid, sizes, constants = _block(matrix, out)
         with _device_of(x):
-            kernels.softmax_block[grid](matrix, out, rows, columns, *_strides(matrix, out), **shape)
+            kernels.softmax_block[grid](matrix, out, *sizes, **constants)
     elif rows:
         with _device_of(x):
             kernels.softmax_wide[(rows,)](matrix, out, columns, *_strides(matrix, out), **_tiles(matrix))
@@ -104,9 +117,9 @@ def softmax_backward(y, dy, axis=-1):
     dx, out = _empty_like_matrix(y, axis)
     rows, columns = _y.shape
     if rows and columns <= BLOCK_COLUMNS:
-        grid, shape = _block(_y, _dy, out)
+        grid, sizes, constants = _block(_y, _dy, out)
         with _device_of(y):
-            kernels.softmax_backward_block[grid](_y, _dy, out, rows, columns, *_strides(_y, _dy, out), **shape)
+            kernels.softmax_backward_block[grid](_y, _dy, out, *sizes, **constants)
     elif rows:
         with _device_of(y):
             kernels.softmax_backward_wide[(rows,)](_y, _dy, out, columns, *_strides(_y, _dy, out), LANES=8192, num_warps=16)
@@ -135,9 +148,9 @@ def cross_entropy(logits, targets, *, ignore_index=-100, reduction="mean", inpla
         factor = 1 / (targets != ignore_index).sum(dtype=torch.float32)
     tensors = logits, targets.contiguous(), losses, gradient, factor
     if rows and 0 < columns <= BLOCK_COLUMNS:
-        grid, shape = _block(logits, gradient)
+        grid, sizes, constants = _block(logits, gradient)
         with _device_of(logits):
-            kernels.cross_entropy_block[grid](*tensors, rows, columns, *_strides(logits, gradient), ignore_index, **shape)
+            kernels.cross_entropy_block[grid](*tensors, *sizes, ignore_index, **constants)
     elif rows and columns:
         with _device_of(logits):
             kernels.cross_entropy_wide[(rows,)](*tensors, columns, *_strides(logits, gradient), ignore_index, **_tiles(logits))
