@@ -128,14 +128,31 @@ static void NAME(forward_finish)(const softmax_job *job, const place *p, int64_t
 
 /* A row of softmax between its two halves. */
 typedef struct NAME(kept) {
-    REAL *terms; /* NULL: there is none */
+    REAL *terms;
     char *out;
     NAME(row_result) result;
     NAME(place_of_block) places[KEPT_BLOCKS];
 } NAME(kept);
 
-/* The first half of a row, from its place and where its terms go: one read of x. */
-static void NAME(keep_terms)(NAME(work) *work, const softmax_job *job, const place *p, NAME(kept) *kept) {
+/* The second half of a row: the results of block b. */
+static void NAME(finish_block)(const NAME(work) *work, const softmax_job *job, const NAME(kept) *kept, int b) {
+    REAL results[SOFTMAX_BLOCK_COLUMNS];
+    int direct = job->out.type == REAL_ELEMENT && is_contiguous(&job->out);
+    int64_t c = (int64_t)b * SOFTMAX_BLOCK_COLUMNS;
+    int count = NAME(block_columns)(c, job->columns);
+    char *to = kept->out + c * job->out.column_stride;
+    REAL *y = direct ? (REAL *)(void *)to : results;
+    if (kept->result.constant) {
+        NAME(fill)(&job->out, kept->out, c, c + count, kept->result.value);
+        return;
+    }
+    NAME(block_results)(&kept->result, job->kind, kept->terms + c, count, &kept->places[b], y, direct && work->streams);
+    if (!direct) NAME(scatter)(to, job->out.type, job->out.column_stride, count, y);
+}
+
+/* The first half of a row, which reads x once; block by block in turn with the second half of the row before it (NULL: none), so that memory
+ * and arithmetic are both at work all the time. */
+static void NAME(keep_terms)(NAME(work) *work, const softmax_job *job, const place *p, NAME(kept) *kept, const NAME(kept) *before) {
     NAME(source) source = NAME(source_of_row)(job, p);
     REAL buffer[SOFTMAX_BLOCK_COLUMNS], low_buffer[SOFTMAX_BLOCK_COLUMNS];
     row_state row = row_state_empty();
@@ -150,43 +167,28 @@ static void NAME(keep_terms)(NAME(work) *work, const softmax_job *job, const pla
         NAME(block_sum_ahead)(work, z, low, count, next, job->kind, kept->terms + c, &block);
         NAME(row_sum_add)(&sum, &block, job->kind);
         kept->places[b] = NAME(place_in_row)(&block);
+        if (before) NAME(finish_block)(work, job, before, b);
     }
     NAME(row_sum_end)(&sum);
     kept->result = NAME(result_of_state)(&row, job->kind, 0, job->empty_zero);
 }
 
-/* The second half. */
-static void NAME(finish_terms)(const NAME(work) *work, const softmax_job *job, const NAME(kept) *kept) {
-    REAL results[SOFTMAX_BLOCK_COLUMNS];
-    int direct = job->out.type == REAL_ELEMENT && is_contiguous(&job->out), b = 0;
-    if (!kept->terms) return;
-    if (kept->result.constant) {
-        NAME(fill)(&job->out, kept->out, 0, job->columns, kept->result.value);
-        return;
-    }
-    for (int64_t c = 0; c < job->columns; c += SOFTMAX_BLOCK_COLUMNS, b++) {
-        int count = NAME(block_columns)(c, job->columns);
-        char *to = kept->out + c * job->out.column_stride;
-        REAL *y = direct ? (REAL *)(void *)to : results;
-        NAME(block_results)(&kept->result, job->kind, kept->terms + c, count, &kept->places[b], y, direct && work->streams);
-        if (!direct) NAME(scatter)(to, job->out.type, job->out.column_stride, count, y);
-    }
-}
-
-/* Rows of softmax [first, last) whose terms are kept. A row's second half waits until the terms of the next one are done: what is computed once for
- * a row is a chain of some 200 cycles, and hidden so. */
+/* Rows of softmax [first, last) whose terms are kept. A row's second half waits for the next row's first, if there is room for the terms of two. */
 static void NAME(softmax_rows)(NAME(work) *work, const softmax_job *job, int64_t first, int64_t last, REAL *places[2]) {
     NAME(kept) kept[2];
+    const NAME(kept) *before = NULL;
+    int64_t blocks = (job->columns + SOFTMAX_BLOCK_COLUMNS - 1) / SOFTMAX_BLOCK_COLUMNS;
     int wait = !places[0] || places[0] != places[1], now = 0;
-    kept[0].terms = kept[1].terms = NULL;
-    for (int64_t row = first; row < last; row++) {
+    for (int64_t row = first; row < last; row++, now ^= wait) {
         place p = place_of_row(job, row);
         kept[now].terms = places[now] ? places[now] : (REAL *)(void *)row_address(job, &job->out, &p);
-        NAME(keep_terms)(work, job, &p, &kept[now]);
-        if (wait) now ^= 1;
-        NAME(finish_terms)(work, job, &kept[now]);
+        NAME(keep_terms)(work, job, &p, &kept[now], before);
+        before = &kept[now];
+        if (!wait || row == last - 1) {
+            for (int b = 0; b < blocks; b++) NAME(finish_block)(work, job, before, b);
+            before = NULL;
+        }
     }
-    if (wait) NAME(finish_terms)(work, job, &kept[now ^ 1]);
 }
 
 /* Where the terms of two rows are kept until the rows' sums are known: in the results' own place (NULL), on the stack, or in scratch memory, there

@@ -234,6 +234,7 @@ static inline void vd_store_columns(double *rows, int64_t pitch, const vd column
 }
 
 static inline void stream_end(void) { _mm_sfence(); }
-static inline void prefetch_line(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T0); }
+/* always inline: gcc 12 takes a call of a function that only prefetches for one that does nothing */
+static inline __attribute__((always_inline)) void prefetch_line(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T0); }
 
 #endif
