@@ -10,6 +10,7 @@
 #include "../numerics/readout.h"
 #include "exact_sum.h"
 #include "gather.h"
+#include "lane_elements.h"
 #include "memory.h"
 #include "term_pipeline.h"
 
@@ -74,6 +75,7 @@ static inline vd floor_vector_double(vd kb) { return vd_mul(vd_add(kb, vd_set(TE
 #include "forward.h"
 #include "lanes.h"
 #include "short_rows.h"
+#include "strips.h"
 #include "backward.h"
 #include "cross_entropy.h"
 #include "template_end.h"
@@ -129,6 +131,7 @@ static inline double unbiased_double(double y) { return bits_double(double_bits(
 #include "forward.h"
 #include "lanes.h"
 #include "short_rows.h"
+#include "strips.h"
 #include "backward.h"
 #include "cross_entropy.h"
 #include "template_end.h"

@@ -9,19 +9,35 @@ static int is_backward(const softmax_job *job) {
     return job->op == OPERATION_SOFTMAX_BACKWARD || job->op == OPERATION_LOG_SOFTMAX_BACKWARD;
 }
 
+static int is_forward(const softmax_job *job) {
+    return job->op == OPERATION_SOFTMAX || job->op == OPERATION_LOG_SOFTMAX || job->op == OPERATION_LOGSUMEXP;
+}
+
 /* Rows that are worked on as many at a time as a vector has lanes. */
 static int are_short_rows(const softmax_job *job) {
-    int forward = job->op == OPERATION_SOFTMAX || job->op == OPERATION_LOG_SOFTMAX || job->op == OPERATION_LOGSUMEXP;
-    return forward && job->columns > 0 && job->columns <= SHORT_COLUMNS && job->scale == 1.0 && !job->bias.data;
+    return is_forward(job) && job->columns > 0 && job->columns <= SHORT_COLUMNS && job->scale == 1.0 && !job->bias.data;
 }
 
-static void run_rows_in_lanes(const softmax_job *job, int64_t first, int64_t last) {
-    is_double(job) ? short_rows_double(job, first, last) : short_rows_float(job, first, last);
+/* Neighbouring rows lie side by side, element by element. */
+static int are_side_by_side(const softmax_job *job, const operand *a) {
+    int64_t bytes = element_bytes(a->type);
+    return a->row_stride[job->dimensions - 1] == bytes && (uintptr_t)a->data % (uintptr_t)bytes == 0 && a->column_stride % bytes == 0;
 }
+
+static int are_strips(const softmax_job *job) {
+    int64_t neighbours = job->shape[job->dimensions - 1];
+    return is_forward(job) && job->columns > 1 && neighbours >= (is_double(job) ? VD_LANES : VF_LANES) / 2 && job->scale == 1.0 &&
+           !job->bias.data && scores_are_elements_float(job) && are_side_by_side(job, &job->x) && are_side_by_side(job, &job->out);
+}
+
 
 static void run_rows(const softmax_job *job, int64_t first, int64_t last, const loss_divisors *divisors, loss_totals *totals) {
+    if (are_strips(job)) {
+        is_double(job) ? strips_double(job, first, last) : strips_float(job, first, last);
+        return;
+    }
     if (are_short_rows(job)) {
-        run_rows_in_lanes(job, first, last);
+        is_double(job) ? short_rows_double(job, first, last) : short_rows_float(job, first, last);
         return;
     }
     if (job->op != OPERATION_CROSS_ENTROPY && !is_backward(job)) {

@@ -1,6 +1,11 @@
 /* One row per lane: the arithmetic of one block of LANES rows, at most SOFTMAX_BLOCK_COLUMNS columns, where no lane meets another. The
  * scores are a tile: column j of the rows is the vector at tile + j LANES. A template like block.h; the bits are block.h's and forward.h's. */
 
+#if !defined(LANES_CONSTANT)
+#define LANES_CONSTANT 1 /* some results are `value` */
+#define LANES_DISTANT 2  /* some lanes' blocks lie far below their rows' maxima: as scale_far */
+#endif
+
 /* All but the masks: per lane. */
 typedef struct NAME(lanes) {
     VECTOR first; /* as top_two */
@@ -20,6 +25,9 @@ typedef struct NAME(lanes) {
     unsigned wide;    /* bit i, lane i: its terms are wide_terms */
     unsigned far;     /* its row must be left to forward_row */
     unsigned constant;
+    int patch;    /* 0, or what results need beyond the usual */
+    VECTOR least; /* LANES_DISTANT: v is at least this, and brought down by that; 0 and 1 in other lanes */
+    VECTOR down;
 } NAME(lanes);
 
 static inline void NAME(lanes_begin)(NAME(lanes) *s) {
@@ -28,6 +36,8 @@ static inline void NAME(lanes_begin)(NAME(lanes) *s) {
     s->factor_hi = s->factor_lo = s->cut = s->most = s->sum;
     s->usual = V(set)(1);
     s->wide = s->far = s->constant = 0;
+    s->patch = 0;
+    s->least = s->down = s->sum;
 }
 
 /* Takes in `count` more columns. */
@@ -85,6 +95,7 @@ static void NAME(lanes_classify)(NAME(lanes) *s, const softmax_job *job, const R
         }
         first[i] = second[i] = usual[i] = 0; /* anything that computes */
     }
+    s->patch = s->constant ? LANES_CONSTANT : 0;
     s->first = V(load)(first);
     s->second = V(load)(second);
     s->value = V(load)(value);
@@ -93,10 +104,12 @@ static void NAME(lanes_classify)(NAME(lanes) *s, const softmax_job *job, const R
 
 /* Scores of the tile become values v (kept only where `keep`); their digits are added up. */
 static ALWAYS_INLINE void NAME(lanes_terms_loop)(REAL *tile, int count, VECTOR magics, VECTOR floors, int keep, arithmetic kind, INTEGERS *high,
-                                                 INTEGERS *low) {
+                                                 INTEGERS *low, const char *ahead, int64_t stride) {
     INTEGERS h = I(zero)(), l = I(zero)(), h2 = h, l2 = l;
-    int j = NAME(piped_vectors)(tile, count * LANES, magics, floors, tile, keep ? tile : NULL, kind, &h, &l) / LANES;
+    int j = NAME(piped_vectors)(tile, count * LANES, magics, floors, (const REAL *)(const void *)ahead, stride, keep ? tile : NULL, kind, &h, &l) / LANES;
     for (; j + 2 <= count; j += 2) {
+        prefetch_line(ahead + j * stride);
+        prefetch_line(ahead + (j + 1) * stride);
         VECTOR x = V(max)(V(load)(tile + j * LANES), floors), y = V(max)(V(load)(tile + (j + 1) * LANES), floors);
         NAME(two_terms)(&x, &y, magics, kind, &h, &l, &h2, &l2);
         if (keep) {
@@ -139,8 +152,8 @@ static void NAME(lanes_terms_apart)(NAME(lanes) *s, REAL *tile, int count, VECTO
     s->low = I(load)(low);
 }
 
-/* From the two largest to the terms. */
-APART void NAME(lanes_sum)(NAME(lanes) *s, const softmax_job *job, REAL *tile, int count, int keep) {
+/* From the two largest to the terms. What the caller wants next is prefetched meanwhile, a line a column. */
+APART void NAME(lanes_sum)(NAME(lanes) *s, const softmax_job *job, REAL *tile, int count, int keep, const char *ahead, int64_t stride) {
     VECTOR zero = V(set)(0), magics, floors, near;
     INTEGERS high = I(zero)(), low = high, fixed;
     arithmetic kind = job->kind;
@@ -157,9 +170,9 @@ APART void NAME(lanes_sum)(NAME(lanes) *s, const softmax_job *job, REAL *tile, i
     s->top = NAME(term_vector)(s->first, zero, magics, kind, &high, &low); /* the maximum's digits are taken out again */
 #define TERMS(its_kind)                                                                                     \
     if (keep)                                                                                               \
-        NAME(lanes_terms_loop)(tile, count, magics, floors, 1, its_kind, &s->high, &s->low);                \
+        NAME(lanes_terms_loop)(tile, count, magics, floors, 1, its_kind, &s->high, &s->low, ahead, stride); \
     else                                                                                                    \
-        NAME(lanes_terms_loop)(tile, count, magics, floors, 0, its_kind, &s->high, &s->low)
+        NAME(lanes_terms_loop)(tile, count, magics, floors, 0, its_kind, &s->high, &s->low, ahead, stride)
     if (sizeof(REAL) == 8) {
         TERMS(ARITHMETIC_64);
     } else if (kind == ARITHMETIC_FLOAT16) {
@@ -176,14 +189,15 @@ APART void NAME(lanes_sum)(NAME(lanes) *s, const softmax_job *job, REAL *tile, i
     s->low = I(sub)(I(sub)(s->low, low), fixed);
 }
 
-/* Results of one column. */
+/* Results of one column; patch as in s, a constant. */
 static ALWAYS_INLINE VECTOR NAME(lanes_result)(const NAME(lanes) *s, VECTOR a, int want_log, int patch) {
     VECTOR limit = V(set)(want_log ? SMALLEST_NORMAL : SMALLEST_NORMAL * NAME(two_to)(OUT_BIAS)), y;
+    if (patch == LANES_DISTANT) a = V(mul)(V(max)(a, s->least), s->down);
     if (want_log)
         y = V(unbias)(V(add)(V(sub)(a, s->first), s->minus_log), limit, 0);
     else
         y = V(unbias_positive)(V(raise)(V(fma)(a, s->factor_hi, V(mul)(a, s->factor_lo)), s->cut, s->most), limit, OUT_BIAS);
-    if (patch) y = V(add)(V(keep_from)(s->usual, V(set)(1), y), s->value);
+    if (patch == LANES_CONSTANT) y = V(add)(V(keep_from)(s->usual, V(set)(1), y), s->value);
     return y;
 }
 

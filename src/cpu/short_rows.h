@@ -88,14 +88,14 @@ APART void NAME(short_store)(NAME(short_group) *g, const NAME(lanes) *s, const s
     place p = g->first;
     g->out = direct ? (REAL *)(void *)row_address(job, &job->out, &p) : g->buffer;
     g->out_pitch = direct ? job->out.row_stride[job->dimensions - 1] / (int64_t)sizeof(REAL) : pitch;
-    if (job->op == OPERATION_SOFTMAX && !s->constant)
+    if (job->op == OPERATION_SOFTMAX && !s->patch)
         NAME(short_results)(g, s, columns, 0, 0);
     else if (job->op == OPERATION_SOFTMAX)
-        NAME(short_results)(g, s, columns, 0, 1);
-    else if (!s->constant)
+        NAME(short_results)(g, s, columns, 0, LANES_CONSTANT);
+    else if (!s->patch)
         NAME(short_results)(g, s, columns, 1, 0);
     else
-        NAME(short_results)(g, s, columns, 1, 1);
+        NAME(short_results)(g, s, columns, 1, LANES_CONSTANT);
     if (direct) return;
     for (int i = 0; i < g->count; i++, next_place(job, &p))
         if (!(s->far >> i & 1))
@@ -117,7 +117,7 @@ static void NAME(short_rows)(const softmax_job *job, int64_t first, int64_t last
             NAME(short_tile)(g, columns);
             NAME(lanes_begin)(&s[groups]);
             NAME(lanes_scan)(&s[groups], g->tile, columns);
-            NAME(lanes_sum)(&s[groups], job, g->tile, columns, job->op == OPERATION_SOFTMAX);
+            NAME(lanes_sum)(&s[groups], job, g->tile, columns, job->op == OPERATION_SOFTMAX, (const char *)g->tile, 0);
             skip_places(job, &p, LANES);
         }
         NAME(read_lanes)(s, groups, job->kind, NAME(lane_want_of)(job->op));

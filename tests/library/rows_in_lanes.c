@@ -73,6 +73,8 @@ static double score(int kind, int64_t column, int64_t at)
         return column == at ? 0.0 : -83 - 5 * (below(1000) / 1000.0);
     case 11:
         return column == at ? 3e38 : -3e38;
+    case 12: /* every block far below the one before */
+        return gaussian() * (below(50) ? 1 : 30) - 110.0 * (double)(column / 1024);
     default:
         return gaussian();
     }
@@ -81,7 +83,7 @@ static double score(int kind, int64_t column, int64_t at)
 static void make_rows(const problem *p)
 {
     for (int64_t row = 0; row < p->outer * p->inner; row++) {
-        int kind = below(3) ? 99 : below(12);
+        int kind = below(3) ? 99 : below(13);
         int64_t at = below((int)p->columns);
         lengths[row] = below((int)p->columns + 2);
         for (int64_t j = 0; j < p->columns; j++) {

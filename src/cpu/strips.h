@@ -1,0 +1,178 @@
+/* An axis that is not the last: LANES neighbours in memory are LANES rows, one per lane (lanes.h), so that nothing is transposed. A strip is a
+ * few such groups, wide enough for whole lines of the cache; its scores are read once into a tile in L2, become terms there, and are
+ * written once. Rows of many blocks are read a second time instead. A template like block.h. */
+
+#if !defined(STRIP_GROUPS)
+#define STRIP_GROUPS 4
+#define STRIP_CHUNK 16               /* columns that are loaded, or written, at a time */
+#define STRIP_BYTES (256 * 1024)     /* of a tile: it shares L2 with what is prefetched */
+#define STRIP_BLOCKS 8               /* rows up to so many blocks keep their terms, if the tile holds them */
+#define STRIP_AHEAD 12               /* columns that are prefetched */
+#endif
+
+typedef struct NAME(strip) {
+    const softmax_job *job;
+    int64_t row; /* of lane 0 */
+    const char *x; /* of lane 0, column 0 */
+    char *out;
+    const char *next; /* x of the next strip */
+    int lanes; /* that are rows */
+    int groups;
+    int streams;
+    REAL *tile;    /* group u: at tile + u pitch */
+    int64_t pitch; /* elements */
+    unsigned far[STRIP_GROUPS]; /* lanes whose rows are left to forward_row */
+} NAME(strip);
+
+static inline int NAME(strip_lanes)(const NAME(strip) *s, int group) {
+    int lanes = s->lanes - group * LANES;
+    return lanes < LANES ? lanes : LANES;
+}
+
+/* Columns [first, first + count) into the tiles' columns from `to` on. */
+static ALWAYS_INLINE void NAME(strip_load_typed)(const NAME(strip) *s, int64_t first, int count, int64_t to, element type, int bytes) {
+    const int64_t stride = s->job->x.column_stride, ahead = STRIP_AHEAD * stride;
+    const int last = NAME(strip_lanes)(s, s->groups - 1), span = s->lanes * bytes;
+    const char *x = s->x + first * stride;
+    for (int j = 0; j < count; j++, x += stride) {
+        REAL *tile = s->tile + (to + j) * LANES;
+        if (first + j + STRIP_AHEAD < s->job->columns)
+            for (int line = 0; line < span; line += 64) prefetch_line(x + ahead + line);
+        for (int u = 0; u < s->groups; u++) {
+            const char *from = x + u * LANES * bytes;
+            V(store)(tile + u * s->pitch, NAME(load_lanes)(from, type, u < s->groups - 1 ? LANES : last));
+        }
+    }
+}
+
+APART void NAME(strip_load)(const NAME(strip) *s, int64_t first, int count, int64_t to) {
+    element type = s->job->x.type;
+    if (type == REAL_ELEMENT)
+        NAME(strip_load_typed)(s, first, count, to, REAL_ELEMENT, (int)sizeof(REAL));
+    else if (type == ELEMENT_FLOAT16)
+        NAME(strip_load_typed)(s, first, count, to, ELEMENT_FLOAT16, 2);
+    else
+        NAME(strip_load_typed)(s, first, count, to, ELEMENT_BFLOAT16, 2);
+}
+
+/* One block: scores, the two largest and terms. */
+static void NAME(strip_block)(NAME(strip) *s, NAME(lanes) *lanes, int64_t first, int count, int64_t to, int keep) {
+    for (int u = 0; u < s->groups; u++) NAME(lanes_begin)(&lanes[u]);
+    for (int j = 0; j < count; j += STRIP_CHUNK) {
+        int n = count - j < STRIP_CHUNK ? count - j : STRIP_CHUNK;
+        NAME(strip_load)(s, first + j, n, to + j);
+        for (int u = 0; u < s->groups; u++) NAME(lanes_scan)(&lanes[u], s->tile + u * s->pitch + (to + j) * LANES, n);
+    }
+    for (int u = 0; u < s->groups; u++) {
+        const char *ahead = s->next ? s->next + u * 64 : (const char *)s->tile; /* else nothing new */
+        NAME(lanes_sum)(&lanes[u], s->job, s->tile + u * s->pitch + to * LANES, count, keep, ahead, s->next ? s->job->x.column_stride : 0);
+    }
+}
+
+/* Results of one group's columns [first, first + count), whose terms or scores are in the tile from `from` on. */
+static ALWAYS_INLINE void NAME(strip_write)(const NAME(strip) *s, const NAME(lanes) *its_lanes, int group, int64_t first, int count, int64_t from,
+                                            int want_log, int patch) {
+    const NAME(lanes) lanes = *its_lanes;
+    const operand *out = &s->job->out;
+    const int n = NAME(strip_lanes)(s, group), bytes = (int)element_bytes(out->type);
+    char *to = s->out + first * out->column_stride + group * LANES * bytes;
+    const REAL *tile = s->tile + group * s->pitch + from * LANES;
+    const int whole = n == LANES && out->type == REAL_ELEMENT && !s->far[group];
+    const int streams = whole && s->streams && (uintptr_t)to % sizeof(VECTOR) == 0 && out->column_stride % (int64_t)sizeof(VECTOR) == 0;
+    for (int j = 0; j < count; j++, to += out->column_stride) {
+        VECTOR y = NAME(lanes_result)(&lanes, V(load)(tile + j * LANES), want_log, patch);
+        if (streams)
+            V(stream)((REAL *)(void *)to, y);
+        else if (whole)
+            V(store)((REAL *)(void *)to, y);
+        else
+            NAME(store_lanes)(to, out->type, n, s->far[group], y);
+    }
+}
+
+APART void NAME(strip_results)(const NAME(strip) *s, const NAME(lanes) *lanes, int64_t first, int count, int64_t from) {
+    int want_log = s->job->op == OPERATION_LOG_SOFTMAX;
+    for (int j = 0; j < count; j += STRIP_CHUNK) {
+        int n = count - j < STRIP_CHUNK ? count - j : STRIP_CHUNK;
+        for (int u = 0; u < s->groups; u++) {
+            const NAME(lanes) *a = &lanes[u];
+            if (want_log && a->patch)
+                NAME(strip_write)(s, a, u, first + j, n, from + j, 1, LANES_CONSTANT);
+            else if (want_log)
+                NAME(strip_write)(s, a, u, first + j, n, from + j, 1, 0);
+            else if (a->patch == LANES_DISTANT)
+                NAME(strip_write)(s, a, u, first + j, n, from + j, 0, LANES_DISTANT);
+            else if (a->patch)
+                NAME(strip_write)(s, a, u, first + j, n, from + j, 0, LANES_CONSTANT);
+            else
+                NAME(strip_write)(s, a, u, first + j, n, from + j, 0, 0);
+        }
+    }
+}
+
+/* Rows of one block. */
+static void NAME(strip_short)(NAME(strip) *s) {
+    const softmax_job *job = s->job;
+    NAME(lanes) lanes[STRIP_GROUPS];
+    NAME(strip_block)(s, lanes, 0, (int)job->columns, 0, job->op == OPERATION_SOFTMAX);
+    NAME(read_lanes)(lanes, s->groups, job->kind, NAME(lane_want_of)(job->op));
+    for (int u = 0; u < s->groups; u++) s->far[u] = lanes[u].far;
+    if (job->op != OPERATION_LOGSUMEXP) {
+        NAME(strip_results)(s, lanes, 0, (int)job->columns, 0);
+        return;
+    }
+    for (int u = 0; u < s->groups; u++) {
+        char *to = s->out + u * LANES * element_bytes(job->out.type);
+        NAME(store_lanes)(to, job->out.type, NAME(strip_lanes)(s, u), s->far[u], lanes[u].value);
+    }
+}
+#include "strips_long.h"
+
+/* Rows [row, row + lanes) of the job, neighbours in memory, of those up to `last`. */
+static void NAME(one_strip)(NAME(strip) *s, int64_t row, int64_t last, const place *p, int lanes) {
+    const softmax_job *job = s->job;
+    s->row = row;
+    s->x = row_address(job, &job->x, p);
+    s->out = row_address(job, &job->out, p);
+    s->next = NULL;
+    if (row + lanes < last && job->columns <= SOFTMAX_BLOCK_COLUMNS) {
+        place q = *p;
+        skip_places(job, &q, lanes);
+        s->next = row_address(job, &job->x, &q);
+    }
+    s->lanes = lanes;
+    s->groups = (lanes + LANES - 1) / LANES;
+    memset(s->far, 0, sizeof s->far);
+    if (job->columns <= SOFTMAX_BLOCK_COLUMNS)
+        NAME(strip_short)(s);
+    else
+        NAME(strip_long)(s);
+    for (int i = 0; i < lanes; i++)
+        if (s->far[i / LANES] >> i % LANES & 1) NAME(forward_rows)(job, row + i, row + i + 1); /* takes the tile's memory */
+}
+
+static void NAME(strips)(const softmax_job *job, int64_t first, int64_t last) {
+    NAME(strip) s;
+    place p = place_of_row(job, first);
+    const int d = job->dimensions - 1;
+    int64_t fit = STRIP_BYTES / (int64_t)(job->columns * LANES * (int64_t)sizeof(REAL)), groups = fit < STRIP_GROUPS ? fit : STRIP_GROUPS;
+    if (groups < 1) groups = STRIP_GROUPS; /* block by block then */
+    s.job = job;
+    s.pitch = (fit < 1 ? SOFTMAX_BLOCK_COLUMNS : job->columns) * LANES;
+    s.tile = (REAL *)softmax_cpu_scratch();
+    s.streams = softmax_cpu_streams(job);
+    if (!s.tile) {
+        NAME(forward_rows)(job, first, last);
+        return;
+    }
+    for (int64_t row = first; row < last;) {
+        int64_t run = job->shape[d] - p.coordinate[d];
+        int lanes;
+        if (run > last - row) run = last - row;
+        lanes = (int)(run < groups * LANES ? run : groups * LANES);
+        NAME(one_strip)(&s, row, last, &p, lanes);
+        row += lanes;
+        skip_places(job, &p, lanes);
+    }
+    if (s.streams) stream_end();
+}
