@@ -218,6 +218,7 @@ static void run_rows(workload *made, const bits_layout *layout, int64_t first, i
     if (layout->in_place)
         call.output = backward && first % 2 ? &second.tensor.dl : &input.tensor.dl;
     call.options.threads = layout->threads;
+    call.options.streaming = layout->streaming;
     call.options.isa = layout->isa;
     if (made->operation == CROSS_ENTROPY)
         set_loss_options(&call, made, &sides, first, rows, layout->transposed);

@@ -49,6 +49,7 @@ typedef struct bits_layout {
     const char *name;
     const char *isa;       /* NULL: the default */
     int threads;           /* 0: the library's choice */
+    int streaming;         /* softmax_streaming */
     int64_t rows_per_call; /* 0: all; calls go from the last rows to the first */
     int64_t column_stride; /* 0: 1; may be negative */
     int64_t row_gap;       /* elements between rows */
