@@ -33,8 +33,8 @@ static ALWAYS_INLINE void NAME(results_loop)(const REAL *v, int count, const NAM
         if (i) V(store_part)(y, i, NAME(result)(V(load_part)(v, i, 0), hi, lo, f, calm, is_short));
     }
     for (; i + 2 * LANES <= count; i += 2 * LANES) {
-        VECTOR a = NAME(result)(V(load)(v + i), hi, lo, f, calm, is_short);
-        VECTOR b = NAME(result)(V(load)(v + i + LANES), hi, lo, f, calm, is_short);
+        VECTOR a = NAME(result)(V(held)(V(load)(v + i)), hi, lo, f, calm, is_short);
+        VECTOR b = NAME(result)(V(held)(V(load)(v + i + LANES)), hi, lo, f, calm, is_short);
         if (streams) {
             V(stream)(y + i, a);
             V(stream)(y + i + LANES, b);

@@ -25,7 +25,7 @@ static inline void NAME(search_class)(const REAL *z, int at, int count, NAME(top
     REAL second = top->second;
     int found = 0;
     for (int j = at; j < count; j += CLASSES) {
-        int is_first = z[j] == top->first;
+        int is_first = z[j] >= top->first;
         REAL other = is_first && !found ? -(REAL)INFINITY : z[j];
         top->at = is_first ? j : top->at;
         found |= is_first;
