@@ -1,5 +1,5 @@
-/* Arrays of every kind as DLTensors, without a copy, and new arrays of the caller's kind. Words about errors name the argument; the call
- * puts its own name before them. */
+/* Arrays of every kind as DLTensors, without a copy, and new arrays of the caller's kind. Words about errors name the
+ * argument; the call puts its own name before them. */
 #ifndef SOFTMAX_PYTHON_ARRAYS_H
 #define SOFTMAX_PYTHON_ARRAYS_H
 

@@ -83,7 +83,8 @@ static void free_capsule(PyObject *capsule)
         free_unversioned(PyCapsule_GetPointer(capsule, "dltensor"));
 }
 
-/* __dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None): memory of the CPU, so only max_version matters. */
+/* __dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None): memory of the CPU, so only max_version
+ * matters. */
 static PyObject *block_tensor_dlpack(block_tensor *self, PyObject *none, PyObject *words)
 {
     PyObject *version = words ? PyDict_GetItemString(words, "max_version") : NULL, *capsule;
@@ -121,11 +122,9 @@ static PyMethodDef block_tensor_methods[] = {
     {"__dlpack_device__", AS_METHOD(block_tensor_device), METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL}};
 
-static PyTypeObject block_tensor_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "libsoftmax._core.BlockTensor",
-                                         .tp_basicsize = sizeof(block_tensor),
-                                         .tp_flags = Py_TPFLAGS_DEFAULT,
-                                         .tp_dealloc = (destructor)block_tensor_free,
-                                         .tp_methods = block_tensor_methods};
+static PyTypeObject block_tensor_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "libsoftmax._core.BlockTensor", .tp_basicsize = sizeof(block_tensor),
+    .tp_flags = Py_TPFLAGS_DEFAULT, .tp_dealloc = (destructor)block_tensor_free, .tp_methods = block_tensor_methods};
 
 PyObject *block_tensor_new(DLTensor *tensor, DLDataType type, int ndim, const int64_t *shape)
 {

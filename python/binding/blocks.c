@@ -80,8 +80,8 @@ static header *map_block(size_t mapped)
     return (header *)start;
 }
 
-/* Under memory pressure the system may take the pages of a kept block without asking. Costs up to 10 % of a softmax of a few MB,
- * where there is little to take. */
+/* Under memory pressure the system may take the pages of a kept block without asking. Costs up to 10 % of a softmax of
+ * a few MB, where there is little to take. */
 static void offer_pages(header *block)
 {
 #ifdef MADV_FREE

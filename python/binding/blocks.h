@@ -1,5 +1,6 @@
-/* Memory of results. Fresh pages cost more than the computation that fills them, so freed blocks above 1 MB are kept for the next result
- * of about the same size, up to a limit. Needs no interpreter: arrays of other libraries are freed on any thread. */
+/* Memory of results. Fresh pages cost more than the computation that fills them, so freed blocks above 1 MB are kept
+ * for the next result of about the same size, up to a limit. Needs no interpreter: arrays of other libraries are freed
+ * on any thread. */
 #ifndef SOFTMAX_PYTHON_BLOCKS_H
 #define SOFTMAX_PYTHON_BLOCKS_H
 
@@ -22,7 +23,8 @@ size_t block_bytes(const void *data);
 /* Sets the limit; blocks beyond it go back to the system, the oldest first. */
 void block_limit(size_t bytes);
 block_statistics block_cache_statistics(void);
-/* Reads LIBSOFTMAX_CACHE_BYTES (else an eighth of the memory, 1 GiB at most) and prepares for forks; false where the number is none. */
+/* Reads LIBSOFTMAX_CACHE_BYTES (else an eighth of the memory, 1 GiB at most) and prepares for forks; false where the
+ * number is none. */
 bool block_cache_begin(void);
 
 #endif

@@ -7,11 +7,11 @@
 /* Every name that an argument may have. */
 #define ARGUMENT_NAMES(each)                                                                                           \
     each(X), each(Y), each(DY), each(LOGITS), each(TARGETS), each(TILE), each(OTHER), each(AXIS), each(OUT),           \
-    each(DTYPE), each(KEEPDIMS), each(B), each(RETURN_SIGN), each(SOFTCAP), each(SCALE), each(BIAS), each(MASK),       \
-    each(VALID_LENGTHS), each(CAUSAL), each(CAUSAL_OFFSET), each(EMPTY_ROWS), each(FIRST_COLUMN),                      \
-    each(IGNORE_INDEX), each(LABEL_SMOOTHING), each(Z_LOSS), each(CLASS_WEIGHTS), each(GRAD_OUTPUT),                   \
-    each(GRADIENT), each(TARGETS_GRADIENT), each(ROW_LOGSUMEXP), each(REDUCTION), each(THREADS), each(ISA),            \
-    each(STREAM), each(DEVICE_STATUS), each(CUDA_KERNEL)
+        each(DTYPE), each(KEEPDIMS), each(B), each(RETURN_SIGN), each(SOFTCAP), each(SCALE), each(BIAS), each(MASK),   \
+        each(VALID_LENGTHS), each(CAUSAL), each(CAUSAL_OFFSET), each(EMPTY_ROWS), each(FIRST_COLUMN),                  \
+        each(IGNORE_INDEX), each(LABEL_SMOOTHING), each(Z_LOSS), each(CLASS_WEIGHTS), each(GRAD_OUTPUT),               \
+        each(GRADIENT), each(TARGETS_GRADIENT), each(ROW_LOGSUMEXP), each(REDUCTION), each(THREADS), each(ISA),        \
+        each(STREAM), each(DEVICE_STATUS), each(CUDA_KERNEL)
 #define ARGUMENT_ENUM(name) ARGUMENT_##name
 typedef enum argument { ARGUMENT_NAMES(ARGUMENT_ENUM), ARGUMENT_COUNT } argument;
 
@@ -23,7 +23,7 @@ typedef enum argument { ARGUMENT_NAMES(ARGUMENT_ENUM), ARGUMENT_COUNT } argument
 
 typedef struct signature {
     const char *name;
-    const char *output; /* what the library calls out */
+    const char *output;       /* what the library calls out */
     int required, positional; /* the first of `order` must be given; may be given without a name */
     argument order[4];
     uint64_t takes; /* by name, beside `order` */
@@ -34,7 +34,7 @@ typedef struct signature {
 typedef struct call {
     const signature *signature;
     PyObject *given[ARGUMENT_COUNT]; /* borrowed; NULL where absent or None */
-    bool named; /* some argument came by its name: there may be options */
+    bool named;                      /* some argument came by its name: there may be options */
     softmax_options options;
     void *stream; /* where CUDA work runs: the caller's, else that of the first array's library */
     int arrays;

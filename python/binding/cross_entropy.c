@@ -67,8 +67,8 @@ static bool device_status(call *c)
     held_array *word = call_array(c, ARGUMENT_DEVICE_STATUS, ARRAY_OUTPUT);
     if (!c->given[ARGUMENT_DEVICE_STATUS])
         return true;
-    if (word && (word->tensor.dtype.code != kDLInt || word->tensor.dtype.bits != 64 || elements_of(&word->tensor) != 1 ||
-                 is_on_cpu(word->tensor.device))) {
+    if (word && (word->tensor.dtype.code != kDLInt || word->tensor.dtype.bits != 64 ||
+                 elements_of(&word->tensor) != 1 || is_on_cpu(word->tensor.device))) {
         PyErr_SetString(PyExc_ValueError, "device_status must be one int64 on the CUDA device");
         return call_refuse(c);
     }
@@ -123,8 +123,7 @@ static PyObject *loss_of(call *c, held_array *logits, held_array *targets, int a
         return NULL;
     }
     loss = call_output(c, ARGUMENT_OUT, logits, real, c->options.reduction == SOFTMAX_NONE ? ndim : 0, shape);
-    if (!loss ||
-        !hold_extra(c, &extras[EXTRA_GRADIENT], logits, type, logits->tensor.ndim, logits->tensor.shape) ||
+    if (!loss || !hold_extra(c, &extras[EXTRA_GRADIENT], logits, type, logits->tensor.ndim, logits->tensor.shape) ||
         !hold_extra(c, &extras[EXTRA_TARGETS_GRADIENT], logits, targets->tensor.dtype, targets->tensor.ndim,
                     targets->tensor.shape) ||
         !hold_extra(c, &extras[EXTRA_ROW_LOGSUMEXP], logits, real, ndim, shape))
@@ -136,8 +135,9 @@ static PyObject *loss_of(call *c, held_array *logits, held_array *targets, int a
     if (extras[EXTRA_ROW_LOGSUMEXP].array)
         c->options.row_logsumexp = &extras[EXTRA_ROW_LOGSUMEXP].array->tensor;
     held_array *gradient = extras[EXTRA_GRADIENT].array;
-    RUN(c, logits, status, softmax_cross_entropy(&logits->tensor, &targets->tensor, &loss->tensor,
-                                                gradient ? &gradient->tensor : NULL, axis, &c->options));
+    RUN(c, logits, status,
+        softmax_cross_entropy(&logits->tensor, &targets->tensor, &loss->tensor, gradient ? &gradient->tensor : NULL,
+                              axis, &c->options));
     return call_succeeded(c, status) ? returned(c, loss, extras, logits) : NULL;
 }
 

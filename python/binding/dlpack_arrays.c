@@ -1,4 +1,5 @@
-/* Arrays that speak DLPack through Python's methods `__dlpack__` and `__dlpack_device__`; and blocks of ours for them. */
+/* Arrays that speak DLPack through Python's methods `__dlpack__` and `__dlpack_device__`; and blocks of ours for them.
+ */
 #include "arrays.h"
 
 #include <string.h>

@@ -7,7 +7,8 @@
 #define EXECUTION_SIGNATURE "threads=0, isa=None, stream=None, cuda_kernel=None"
 
 #define SCORE_OPTIONS_DOC                                                                                              \
-    "Scores, in this order: z = softcap * tanh(x / softcap), rounded once (0: none); then scale * z + bias, held as a\n"                                                                                                                   \
+    "Scores, in this order: z = softcap * tanh(x / softcap), rounded once (0: none); then scale * z + bias, held as "  \
+    "a\n"                                                                                                              \
     "sum of two.\n"                                                                                                    \
     "bias           float array that broadcasts to x; -inf masks out\n"                                                \
     "mask           bool or uint8 array that broadcasts to x; true takes part, what is false is never used\n"          \
@@ -17,12 +18,14 @@
 #define EXECUTION_DOC                                                                                                  \
     "threads        0: as many as are worth it; otherwise at most so many\n"                                           \
     "isa            None: the best, or $SOFTMAX_ISA; otherwise 'portable', 'avx2', 'avx512', 'neon'\n"                 \
-    "stream         CUDA: an int or a stream object; None: the current one of the array's library\n"    \
+    "stream         CUDA: an int or a stream object; None: the current one of the array's library\n"                   \
     "cuda_kernel    CUDA: None: by shape; otherwise a kernel of docs/cuda.md\n"
 
 #define ARRAYS_DOC                                                                                                     \
-    "Arrays: NumPy's, and all that have __dlpack__ (PyTorch, JAX, CuPy), without a copy; lists too. float32, float64,\n"                                                                                                                   \
-    "float16, bfloat16 (NumPy: ml_dtypes), any strides. The result is a row-major array of the first argument's kind.\n"
+    "Arrays: NumPy's, and all that have __dlpack__ (PyTorch, JAX, CuPy), without a copy; lists too. float32, "         \
+    "float64,\n"                                                                                                       \
+    "float16, bfloat16 (NumPy: ml_dtypes), any strides. The result is a row-major array of the first argument's "      \
+    "kind.\n"
 #define RAISES_DOC "Raises ValueError and TypeError that name the argument, its value and what is allowed.\n"
 
 #define SOFTMAX_DOC                                                                                                    \
@@ -72,7 +75,8 @@
     "ignore_index=-100, label_smoothing=0.0, z_loss=0.0, class_weights=None, grad_output=None, "                       \
     "targets_gradient=None, row_logsumexp=None, softcap=0.0, mask=None, valid_lengths=None, empty_rows='nan', "        \
     "device_status=None, " EXECUTION_SIGNATURE ")\n--\n\n"                                                             \
-    "Cross-entropy, and its gradient in the same call. With l = logsumexp(z), target t, V classes, weights w, smoothing e:\n"                                                                                                                 \
+    "Cross-entropy, and its gradient in the same call. With l = logsumexp(z), target t, V classes, weights w, "        \
+    "smoothing e:\n"                                                                                                   \
     "    loss = w_t (1-e) (l - z_t) + (e/V) sum_j w_j (l - z_j) + z_loss l^2\n\n"                                      \
     "logits         (..., V, ...) array\n"                                                                             \
     "targets        int32 or int64, logits' shape without the axis; or probabilities, of the logits' shape\n"          \
@@ -82,9 +86,9 @@
     "ignore_index   rows with this target give loss 0 and gradient 0\n"                                                \
     "class_weights  (V) float32, float64 for float64 logits\n"                                                         \
     "grad_output    a number, or an array of one element or of the loss's shape: multiplies the gradient\n"            \
-    "targets_gradient, row_logsumexp   None, True or an array: the gradient of probability targets; logsumexp of rows\n"                                                                                                                 \
-    "device_status  CUDA: an int64 on the device that receives the smallest bad row + 1\n" EXECUTION_DOC               \
-    "\n"                                                                                                               \
+    "targets_gradient, row_logsumexp   None, True or an array: the gradient of probability targets; logsumexp of "     \
+    "rows\n"                                                                                                           \
+    "device_status  CUDA: an int64 on the device that receives the smallest bad row + 1\n" EXECUTION_DOC "\n"          \
     "Returns the loss, float32 (float64 for float64 logits); with gradient, targets_gradient or row_logsumexp the\n"   \
     "tuple (loss, ...) in this order. Error: hard targets without extras at most 2 ULP relative, gradient 3 ULP;\n"    \
     "with extras 3 ULP of the sum of the terms' magnitudes.\n" RAISES_DOC
@@ -95,7 +99,8 @@
     "shape          int or tuple: a tile's shape without its axis\n"                                                   \
     "dtype          type of the results: float32, float64, float16, bfloat16\n\n"                                      \
     "Sums are exact integers: any order of updates and merges gives the same bits, when tiles start at multiples of\n" \
-    "BLOCK_COLUMNS. Pickles and copies. Source: Milakov and Gimelshein, Online normalizer calculation for softmax, 2018.\n"
+    "BLOCK_COLUMNS. Pickles and copies. Source: Milakov and Gimelshein, Online normalizer calculation for softmax, "   \
+    "2018.\n"
 #define TILE_DOC "tile           (..., columns, ...) array, whose shape without the axis is the state's\n"
 #define STATE_UPDATE_DOC                                                                                               \
     "update($self, tile, axis=-1, *, first_column=None, " SCORE_OPTIONS_SIGNATURE EXECUTION_SIGNATURE ")\n--\n\n"      \
@@ -115,7 +120,7 @@
 #define STATE_LOG_NORMALISE_DOC                                                                                        \
     "log_normalise($self, tile, axis=-1, *, out=None, first_column=None, " SCORE_OPTIONS_SIGNATURE                     \
     "empty_rows='nan', " EXECUTION_SIGNATURE ")\n--\n\n"                                                               \
-    "log_softmax of a tile by its rows' states: the bits of one call over whole rows. out may be the tile.\n\n"        \
-    TILE_DOC RAISES_DOC
+    "log_softmax of a tile by its rows' states: the bits of one call over whole rows. out may be the "                 \
+    "tile.\n\n" TILE_DOC RAISES_DOC
 
 #endif

@@ -1,4 +1,5 @@
-/* DLPack 1.x as far as Debian's header lacks it: versioned tensors, and the table of C functions that an array type may offer as
+/* DLPack 1.x as far as Debian's header lacks it: versioned tensors, and the table of C functions that an array type may
+ * offer as
  * `__dlpack_c_exchange_api__` (DLPack 1.2; PyTorch since 2.10). The layouts are part of DLPack's ABI. */
 #ifndef SOFTMAX_PYTHON_EXCHANGE_H
 #define SOFTMAX_PYTHON_EXCHANGE_H

@@ -1,4 +1,5 @@
-/* Arrays whose type offers DLPack's table of C functions: a view of the tensor in some 30 ns, where `__dlpack__` takes 2 us (PyTorch). */
+/* Arrays whose type offers DLPack's table of C functions: a view of the tensor in some 30 ns, where `__dlpack__` takes
+ * 2 us (PyTorch). */
 #include "arrays.h"
 #include "blocks.h"
 
@@ -23,8 +24,8 @@ static const exchange_api *read_api(PyTypeObject *type)
         PyErr_Clear();
         return NULL;
     }
-    header = PyCapsule_IsValid(capsule, "dlpack_exchange_api") ? PyCapsule_GetPointer(capsule, "dlpack_exchange_api")
-                                                               : NULL;
+    header =
+        PyCapsule_IsValid(capsule, "dlpack_exchange_api") ? PyCapsule_GetPointer(capsule, "dlpack_exchange_api") : NULL;
     Py_DECREF(capsule);
     while (header && header->version.major != 1)
         header = header->previous;

@@ -17,8 +17,9 @@ python_function python_cross_entropy;
 /* state.c: adds the type State to the module. */
 bool state_type_begin(PyObject *module);
 
-/* Runs `status = the library's call` over arrays on the device of `first`: with the scratch that it asks for on CUDA, and without the
- * interpreter's lock where that pays. SOFTMAX_ERROR_NULL with an exception set where there is no memory. */
+/* Runs `status = the library's call` over arrays on the device of `first`: with the scratch that it asks for on CUDA,
+ * and without the interpreter's lock where that pays. SOFTMAX_ERROR_NULL with an exception set where there is no
+ * memory. */
 #define RUN(c, first, status, expression)                                                                              \
     do {                                                                                                               \
         size_t scratch_bytes_ = 0;                                                                                     \

@@ -69,13 +69,15 @@ PyMODINIT_FUNC PyInit__core(void)
     PyObject *module;
     import_array();
     if (!block_cache_begin())
-        return PyErr_Format(PyExc_ValueError, "LIBSOFTMAX_CACHE_BYTES is '%s'; a number of bytes, 0 or more, is allowed",
+        return PyErr_Format(PyExc_ValueError,
+                            "LIBSOFTMAX_CACHE_BYTES is '%s'; a number of bytes, 0 or more, is allowed",
                             getenv("LIBSOFTMAX_CACHE_BYTES"));
     if (!call_names_begin() || !numpy_memory_begin() || !block_tensor_begin())
         return NULL;
     module = PyModule_Create(&definition);
-    if (module && (!state_type_begin(module) || PyModule_AddStringConstant(module, "__version__", softmax_version()) != 0 ||
-                   PyModule_AddIntConstant(module, "BLOCK_COLUMNS", SOFTMAX_BLOCK_COLUMNS) != 0))
+    if (module &&
+        (!state_type_begin(module) || PyModule_AddStringConstant(module, "__version__", softmax_version()) != 0 ||
+         PyModule_AddIntConstant(module, "BLOCK_COLUMNS", SOFTMAX_BLOCK_COLUMNS) != 0))
         Py_CLEAR(module);
     return module;
 }

@@ -4,14 +4,24 @@
 #include <stddef.h>
 #include <string.h>
 
-typedef enum option_kind { OPTION_NUMBER, OPTION_INT64, OPTION_INT32, OPTION_FLAG, OPTION_TEXT, OPTION_ARRAY } option_kind;
+typedef enum option_kind {
+    OPTION_NUMBER,
+    OPTION_INT64,
+    OPTION_INT32,
+    OPTION_FLAG,
+    OPTION_TEXT,
+    OPTION_ARRAY
+} option_kind;
 
 static const struct {
     argument which;
     option_kind kind;
     size_t offset;
 } fields[] = {
-#define FIELD(name, kind, field) {ARGUMENT_##name, OPTION_##kind, offsetof(softmax_options, field)}
+#define FIELD(name, kind, field)                                                                                       \
+    {                                                                                                                  \
+        ARGUMENT_##name, OPTION_##kind, offsetof(softmax_options, field)                                               \
+    }
     FIELD(SOFTCAP, NUMBER, softcap),
     FIELD(SCALE, NUMBER, scale),
     FIELD(BIAS, ARRAY, bias),

@@ -22,13 +22,13 @@ static const signature softmax_backward_signature = {"softmax_backward",
                                                      3,
                                                      {ARGUMENT_Y, ARGUMENT_DY, ARGUMENT_AXIS},
                                                      TAKES_EXECUTION | TAKES(OUT) | TAKES(DTYPE) | TAKES(EMPTY_ROWS)};
-static const signature log_softmax_backward_signature = {
-    "log_softmax_backward",
-    "dx",
-    2,
-    3,
-    {ARGUMENT_Y, ARGUMENT_DY, ARGUMENT_AXIS},
-    TAKES_EXECUTION | TAKES(OUT) | TAKES(DTYPE) | TAKES(EMPTY_ROWS)};
+static const signature log_softmax_backward_signature = {"log_softmax_backward",
+                                                         "dx",
+                                                         2,
+                                                         3,
+                                                         {ARGUMENT_Y, ARGUMENT_DY, ARGUMENT_AXIS},
+                                                         TAKES_EXECUTION | TAKES(OUT) | TAKES(DTYPE) |
+                                                             TAKES(EMPTY_ROWS)};
 
 /* ---- Forward ----------------------------------------------------------------------------------------------------- */
 

@@ -47,8 +47,9 @@ static bool read_shape(state_object *self, PyObject *given)
     fits = fits && !PyErr_Occurred() && self->count < INT64_MAX / (int64_t)sizeof *self->states;
     if (!fits) {
         PyErr_Clear();
-        PyErr_Format(PyExc_ValueError, "State: shape is %R; a size or a tuple of at most %d sizes of 0 or more is allowed",
-                     given, SOFTMAX_MAX_DIMENSIONS - 1);
+        PyErr_Format(PyExc_ValueError,
+                     "State: shape is %R; a size or a tuple of at most %d sizes of 0 or more is allowed", given,
+                     SOFTMAX_MAX_DIMENSIONS - 1);
     }
     Py_XDECREF(sizes);
     return fits;
@@ -170,8 +171,9 @@ static PyObject *normalise(state_object *self, call *c, bool log)
     if (!y)
         return NULL;
     self->busy = true;
-    RUN(c, tile, status, (log ? softmax_state_log_normalise : softmax_state_normalise)(
-                     self->states, &tile->tensor, &y->tensor, axis, &c->options));
+    RUN(c, tile, status,
+        (log ? softmax_state_log_normalise : softmax_state_normalise)(self->states, &tile->tensor, &y->tensor, axis,
+                                                                      &c->options));
     self->busy = false;
     return call_succeeded(c, status) ? call_returned(c, ARGUMENT_OUT, y, tile) : NULL;
 }
@@ -215,8 +217,7 @@ static PyObject *state_merge(PyObject *object, PyObject *const *arguments, Py_ss
         else if (!is_alike(self, (state_object *)other))
             PyErr_Format(PyExc_ValueError, "merge: other is %R; one of the shape of %R is required", other, object);
         else if (take(&c, (state_object *)other)) {
-            softmax_status status =
-                softmax_state_merge(self->states, ((state_object *)other)->states, self->count);
+            softmax_status status = softmax_state_merge(self->states, ((state_object *)other)->states, self->count);
             *c.message = '\0';
             if (status == SOFTMAX_ERROR_STATE)
                 PyErr_Format(PyExc_ValueError, "merge: other is %R; one of the type of %R is required", other, object);
@@ -253,8 +254,9 @@ static PyObject *state_logsumexp(PyObject *object, PyObject *const *arguments, P
                   l->tensor.dtype.bits != type.bits || elements_of(&l->tensor) != self->count))
             PyErr_Format(PyExc_ValueError, "logsumexp: out must be a contiguous %s array of the state's shape",
                          dtype_name(type));
-        else if (l && call_succeeded(&c, softmax_state_logsumexp(
-                                             self->states, (char *)l->tensor.data + l->tensor.byte_offset, self->count)))
+        else if (l &&
+                 call_succeeded(&c, softmax_state_logsumexp(
+                                        self->states, (char *)l->tensor.data + l->tensor.byte_offset, self->count)))
             result = call_returned(&c, ARGUMENT_OUT, l, &numpy);
     }
     call_end(&c);
