@@ -1,0 +1,350 @@
+/* The backwards of softmax and log_softmax on a GPU: y and dy are read once and dx is written once, rows in registers.
+ *   row_groups     several rows a warp, to 512 columns
+ *   row_blocks     a warp per block of 1024 columns, several warps a thread block, several thread blocks a cluster
+ *   row_any        every type, stride and width: a thread block per row, which is read twice
+ * Each block's sum is two integers (exact_sum.cuh), so no kernel's order matters: one result, which is the CPU's. */
+#include "backward.cuh"
+#include "launch.cuh"
+#include "operands.cuh"
+#include "row_pieces.cuh"
+
+static const float largest_float = 0x1.fffffep127f;
+
+/* The word that stands for missing columns of y: none of them counts in any sum. */
+template <int TYPE> static __device__ __forceinline__ uint32_t missing_y(bool is_log) {
+    if (!is_log) return 0;
+    return TYPE == ELEMENT_FLOAT32 ? 0xff800000u : TYPE == ELEMENT_BFLOAT16 ? 0xff80ff80u : 0xfc00fc00u;
+}
+
+/* ---- The digits of what a lane holds ------------------------------------------------------------------------------------------------------- */
+
+/* log_softmax: dy where y is not -inf. */
+static __device__ __forceinline__ float counted(float y, float dy) { return y >= -largest_float ? dy : 0.0f; }
+
+/* The size of a lane's largest term, as bits that compare like it: of a product, toward zero. A NaN or infinity in y or dy shows as such. */
+template <bool LOG, int TYPE, int VECTORS>
+static __device__ __forceinline__ uint32_t largest_term(const piece<TYPE, VECTORS> &y, const piece<TYPE, VECTORS> &dy) {
+    uint32_t largest = 0;
+#pragma unroll
+    for (int i = 0; i < y.elements; i++) {
+        float a = y.get(i), b = dy.get(i), x;
+        if (LOG) {
+            x = counted(a, b);
+            if (!(a <= largest_float)) x = a; /* NaN, +inf */
+            if (!(b - b == 0.0f)) x = b;
+        } else {
+            x = multiply_toward_zero(a, b);
+        }
+        largest = max(largest, float_bits(x) & 0x7fffffffu);
+    }
+    return largest;
+}
+
+/* Products whose largest is out of the range where its float tells its exponent: by the doubles' exponents. */
+template <int TYPE, int VECTORS>
+static __device__ __forceinline__ uint32_t largest_exponent(const piece<TYPE, VECTORS> &y, const piece<TYPE, VECTORS> &dy) {
+    uint32_t largest = 0;
+#pragma unroll
+    for (int i = 0; i < y.elements; i++) {
+        uint64_t bits = double_bits((double)dy.get(i) * (double)y.get(i));
+        largest = max(largest, (uint32_t)(bits >> 52) & 0x7ffu);
+    }
+    return largest;
+}
+
+#define LEAST_PRODUCT 27u    /* exponent fields of floats: 2^-100 */
+#define MOST_PRODUCT 253u    /* products toward zero stop at the largest float */
+#define LEAST_OF_HALVES 91u  /* 2^-36: what a float product of 16-bit numbers loses below 2^-126 is below both digits */
+
+/* The digits of a block that a group of lanes holds; all of its lanes get them. */
+template <bool LOG, int TYPE, int VECTORS>
+static __device__ __forceinline__ block_digits sum_block(const piece<TYPE, VECTORS> &y, const piece<TYPE, VECTORS> &dy, int lanes) {
+    const bool whole = VECTORS * packed<TYPE>::per == 32; /* a block of 1024 columns: all lanes */
+    block_digits d = no_digits();
+    uint32_t largest = largest_term<LOG>(y, dy);
+    int e;
+    bool exact_in_float = LOG;
+    largest = whole ? lanes_max(largest) : group_max(largest, lanes);
+    e = (int)(largest >> 23) - 127;
+    if (!LOG && !__all_sync(EVERY_LANE, largest >= 0x7f800000u || (largest >> 23 >= LEAST_PRODUCT && largest >> 23 <= MOST_PRODUCT))) {
+        uint32_t field = largest_exponent(y, dy);
+        field = whole ? lanes_max(field) : group_max(field, lanes);
+        e = (int)field - 1023;
+        if (largest < 0x7f800000u) largest = field != 0;
+    } else if (!LOG && TYPE != ELEMENT_FLOAT32) {
+        exact_in_float = __all_sync(EVERY_LANE, largest >> 23 >= LEAST_OF_HALVES);
+    }
+    if (LOG && largest < 0x00800000u && largest != 0) e = (int)(31 - __clz((int)largest)) - 149; /* subnormal */
+    if (largest >= 0x7f800000u) {
+        d.flags = STATE_NAN;
+        e = 0;
+    }
+    if (largest == 0) e = 0;
+    if (e < -960) e = -960;
+    lane_digits sums = digits_begin(e);
+#pragma unroll
+    for (int i = 0; i < y.elements; i++) {
+        float a = y.get(i), b = dy.get(i);
+        if (LOG)
+            digits_add(sums, (double)counted(a, b));
+        else if (exact_in_float)
+            digits_add(sums, (double)(a * b));
+        else
+            digits_add(sums, (double)b * (double)a);
+    }
+    digits_end(sums, y.elements);
+    d.high = whole ? lanes_sum_wide((int64_t)sums.high) : group_sum_wide((int64_t)sums.high, lanes);
+    d.low = whole ? lanes_sum_wide((int64_t)sums.low) : group_sum_wide((int64_t)sums.low, lanes);
+    if (largest != 0 && !d.flags) d.exponent = e;
+    return d;
+}
+
+/* ---- Results ------------------------------------------------------------------------------------------------------------------------------ */
+
+template <int TYPE> static __device__ void store_nan_vector(char *row, const row_shape &shape, bool as_float, int64_t c) {
+    const int per = packed<TYPE>::per;
+    for (int j = 0; j < per; j++)
+        if (c + j < shape.columns) {
+            if (packed<TYPE>::bytes == 4 || as_float)
+                *(uint32_t *)(void *)(row + (c + j) * 4) = 0x7fc00000u;
+            else
+                *(uint16_t *)(void *)(row + (c + j) * 2) = TYPE == ELEMENT_BFLOAT16 ? BFLOAT16_NAN : FLOAT16_NAN;
+        }
+}
+
+template <bool LOG, int TYPE, int VECTORS>
+static __device__ __forceinline__ void store_gradient(const piece<TYPE, VECTORS> &y, const piece<TYPE, VECTORS> &dy, const row_sum &sum, char *row,
+                                                      const row_shape &shape, bool as_float, int64_t first, int lane, int lanes) {
+    const int per = packed<TYPE>::per;
+    const gradient_of_sum<float> g = gradient_of<float>(LOG, sum.sum);
+#pragma unroll
+    for (int v = 0; v < VECTORS; v++) {
+        int64_t c = column_of_vector<TYPE>(first, v, lane, lanes);
+        float dx[per];
+#pragma unroll
+        for (int j = 0; j < per; j++) {
+            float a = y.get(v * per + j), b = dy.get(v * per + j);
+            dx[j] = LOG ? log_softmax_gradient(g, a, b) : softmax_gradient(g, a, b);
+        }
+        if (sum.flags)
+            store_nan_vector<TYPE>(row, shape, as_float, c);
+        else
+            store_vector<TYPE>(row, shape, as_float, c, dx);
+    }
+}
+
+/* ---- Kernels ------------------------------------------------------------------------------------------------------------------------------ */
+
+#define GROUP_WARPS 8
+
+/* A row per group of `lanes` lanes. */
+template <bool LOG, int TYPE, int VECTORS>
+__global__ void __launch_bounds__(32 * GROUP_WARPS) row_groups(const __grid_constant__ softmax_job job, row_shape shape, bool as_float, int lanes) {
+    const int lane = (int)(threadIdx.x & 31), groups = 32 / lanes;
+    const int64_t step = (int64_t)gridDim.x * GROUP_WARPS * groups;
+    const int64_t first_row = ((int64_t)blockIdx.x * GROUP_WARPS + (threadIdx.x >> 5)) * groups;
+    for (int64_t base = first_row; base < job.rows; base += step) { /* the same for the whole warp */
+        int64_t row = base + lane / lanes;
+        row_shape its = shape;
+        piece<TYPE, VECTORS> y, dy;
+        row_sum sum;
+        if (row >= job.rows) {
+            row = job.rows - 1;
+            its.columns = 0;
+        }
+        fetch(y, row_of(job, job.x, row), its, 0, lane & (lanes - 1), lanes, missing_y<TYPE>(LOG));
+        fetch(dy, row_of(job, job.dy, row), its, 0, lane & (lanes - 1), lanes, 0);
+        sum = read_digits(sum_block<LOG>(y, dy, lanes));
+        store_gradient<LOG>(y, dy, sum, row_of(job, job.out, row), its, as_float, 0, lane & (lanes - 1), lanes);
+    }
+}
+
+/* A row per cluster: its warps hold a block each. */
+template <bool LOG, int TYPE>
+__global__ void __launch_bounds__(512, 1) row_blocks(const __grid_constant__ softmax_job job, row_shape shape, bool as_float) {
+    const int VECTORS = 32 / packed<TYPE>::per;
+    const int lane = (int)(threadIdx.x & 31), warp = (int)(threadIdx.x >> 5), warps = (int)(blockDim.x >> 5);
+    const unsigned rank = cluster_rank(), cluster = cluster_blocks();
+    const int64_t row = blockIdx.x / cluster, first = (int64_t)(rank * (unsigned)warps + (unsigned)warp) * SOFTMAX_BLOCK_COLUMNS;
+    block_digits *digits = (block_digits *)(void *)shared_bytes();
+    row_sum *shared_sum = (row_sum *)(void *)(digits + cluster * (unsigned)warps);
+    piece<TYPE, VECTORS> y, dy;
+    block_digits mine;
+    row_sum sum;
+    if (cluster > 1) cluster_arrive_relaxed();
+    fetch(y, row_of(job, job.x, row), shape, first, lane, 32, missing_y<TYPE>(LOG));
+    fetch(dy, row_of(job, job.dy, row), shape, first, lane, 32, 0);
+    mine = sum_block<LOG>(y, dy, 32);
+    if (cluster > 1) {
+        cluster_wait(); /* every block of the cluster runs: its shared memory may be written */
+        if (lane < (int)cluster) address_in_block(digits, (unsigned)lane)[rank * (unsigned)warps + (unsigned)warp] = mine;
+        cluster_arrive();
+        cluster_wait();
+    } else if (warps > 1) {
+        if (lane == 0) digits[warp] = mine;
+        __syncthreads();
+    }
+    if (cluster > 1 || warps > 1) {
+        if (warp == 0) {
+            sum = add_up_digits(digits, (int)cluster * warps);
+            if (lane == 0) *shared_sum = sum;
+        }
+        __syncthreads();
+        sum = *shared_sum;
+    } else {
+        sum = read_digits(mine);
+    }
+    store_gradient<LOG>(y, dy, sum, row_of(job, job.out, row), shape, as_float, first, lane, 32);
+}
+
+#define ANY_WARPS 8
+
+/* One element's term of the sum as a pair, and whether it makes the row NaN. */
+template <typename REAL> static __device__ __forceinline__ pair term_of(bool is_log, REAL y, REAL dy, bool *bad) {
+    pair x = {0.0, 0.0};
+    if (is_log) {
+        *bad = y != y || y > real<REAL>::largest() || !(dy - dy == 0);
+        if (y >= -real<REAL>::largest()) x.hi = (double)dy;
+    } else {
+        *bad = !(y - y == 0) || !(dy - dy == 0);
+        x.hi = (double)dy * (double)y;
+        if (sizeof(REAL) == 8) x.lo = fma((double)dy, (double)y, -x.hi); /* of floats the product is exact */
+    }
+    if (!(x.hi - x.hi == 0.0)) *bad = true;
+    return x;
+}
+
+/* The digits of one block, a warp for it; columns [first, last). */
+template <typename REAL>
+static __device__ block_digits sum_any_block(const softmax_job &job, bool is_log, const char *y, const char *dy, int64_t first, int64_t last) {
+    const int lane = (int)(threadIdx.x & 31);
+    block_digits d = no_digits();
+    uint32_t largest = 0, not_zero = 0;
+    lane_digits sums;
+    bool bad = false;
+    int e, down, terms = 0;
+    for (int64_t c = first + lane; c < last; c += 32) {
+        bool worse;
+        pair x = term_of(is_log, load_element<REAL>(y + c * job.x.column_stride, job.x.type),
+                         load_element<REAL>(dy + c * job.dy.column_stride, job.dy.type), &worse);
+        uint64_t bits = double_bits(x.hi) & 0x7fffffffffffffffULL;
+        bad |= worse;
+        largest = max(largest, (uint32_t)(bits >> 52));
+        not_zero |= bits != 0;
+    }
+    if (__any_sync(EVERY_LANE, bad)) {
+        d.flags = STATE_NAN;
+        return d;
+    }
+    largest = lanes_max(largest);
+    if (!__any_sync(EVERY_LANE, not_zero != 0)) return d;
+    e = (int)largest - 1023;
+    if (e < -960) e = -960;
+    down = e > 1000 ? 64 : 0; /* the grid's constant would overflow */
+    sums = digits_begin(e - down);
+    for (int64_t c = first + lane; c < last; c += 32, terms++) {
+        bool unused;
+        pair x = term_of(is_log, load_element<REAL>(y + c * job.x.column_stride, job.x.type),
+                         load_element<REAL>(dy + c * job.dy.column_stride, job.dy.type), &unused);
+        double factor = down ? 0x1p-64 : 1.0;
+        digits_add_pair(sums, x.hi * factor, x.lo * factor);
+    }
+    digits_end(sums, terms);
+    d.high = lanes_sum_wide((int64_t)sums.high);
+    d.low = lanes_sum_wide((int64_t)sums.low);
+    d.exponent = e;
+    return d;
+}
+
+/* Any type and stride: a thread block per row. */
+template <typename REAL> __global__ void __launch_bounds__(32 * ANY_WARPS) row_any(const __grid_constant__ softmax_job job, bool is_log) {
+    __shared__ accumulator sums[ANY_WARPS];
+    __shared__ uint32_t flags[ANY_WARPS];
+    __shared__ pair whole;
+    const int lane = (int)(threadIdx.x & 31), warp = (int)(threadIdx.x >> 5);
+    for (int64_t row = blockIdx.x; row < job.rows; row += gridDim.x) {
+        const char *y = row_of(job, job.x, row), *dy = row_of(job, job.dy, row);
+        char *out = row_of(job, job.out, row);
+        accumulator sum = accumulator_empty();
+        uint32_t bad = 0;
+        for (int64_t c = (int64_t)warp * SOFTMAX_BLOCK_COLUMNS; c < job.columns; c += ANY_WARPS * SOFTMAX_BLOCK_COLUMNS) {
+            block_digits d = sum_any_block<REAL>(job, is_log, y, dy, c, min(c + (int64_t)SOFTMAX_BLOCK_COLUMNS, job.columns));
+            digits_accumulate(sum, d);
+            bad |= d.flags;
+        }
+        if (lane == 0) {
+            sums[warp] = sum;
+            flags[warp] = bad;
+        }
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            for (int i = 1; i < ANY_WARPS; i++) {
+                accumulator_merge(&sums[0], &sums[i]);
+                flags[0] |= flags[i];
+            }
+            whole = accumulator_read(&sums[0], 0);
+        }
+        __syncthreads();
+        gradient_of_sum<REAL> g = gradient_of<REAL>(is_log, whole);
+        bool is_bad = flags[0] != 0;
+        for (int64_t c = threadIdx.x; c < job.columns; c += 32 * ANY_WARPS) {
+            REAL a = load_element<REAL>(y + c * job.x.column_stride, job.x.type), b = load_element<REAL>(dy + c * job.dy.column_stride, job.dy.type);
+            REAL dx = is_bad ? real<REAL>::nan() : is_log ? log_softmax_gradient(g, a, b) : softmax_gradient(g, a, b);
+            store_result(out + c * job.out.column_stride, job.out.type, dx);
+        }
+        __syncthreads(); /* sums and flags are written again */
+    }
+}
+
+/* ---- Launches ----------------------------------------------------------------------------------------------------------------------------- */
+
+template <bool LOG, int TYPE> static cudaError_t launch_rows(const softmax_job *job, const row_shape &shape) {
+    cudaStream_t stream = (cudaStream_t)job->stream;
+    const bool as_float = job->out.type != job->x.type;
+    const int64_t blocks = (job->columns + SOFTMAX_BLOCK_COLUMNS - 1) / SOFTMAX_BLOCK_COLUMNS;
+    if (job->columns <= 512) {
+        const int VECTORS = 8 / packed<TYPE>::per;
+        const int lanes = job->columns <= 64 ? 8 : job->columns <= 128 ? 16 : 32, rows = GROUP_WARPS * 32 / lanes;
+        launch_shape l = launch_of(launch_blocks((job->rows + rows - 1) / rows), 32 * GROUP_WARPS, 1, 0, stream);
+        if (job->columns <= 256) return launch(l, row_groups<LOG, TYPE, VECTORS>, *job, shape, as_float, lanes);
+        return launch(l, row_groups<LOG, TYPE, 2 * VECTORS>, *job, shape, as_float, lanes);
+    }
+    {
+        int cluster = 1, warps = (int)blocks;
+        while (warps > (cluster < 16 ? 8 : 16)) {
+            cluster *= 2;
+            warps = (int)((blocks + cluster - 1) / cluster);
+        }
+        size_t shared = sizeof(block_digits) * (size_t)(warps * cluster) + sizeof(row_sum);
+        launch_shape l = launch_of(job->rows * cluster, 32 * warps, cluster, shared, stream);
+        return launch(l, row_blocks<LOG, TYPE>, *job, shape, as_float);
+    }
+}
+
+template <int TYPE> static cudaError_t launch_type(const softmax_job *job, const row_shape &shape) {
+    return job->op == OPERATION_LOG_SOFTMAX_BACKWARD ? launch_rows<true, TYPE>(job, shape) : launch_rows<false, TYPE>(job, shape);
+}
+
+/* Whether the kernels that hold rows in registers take this job. */
+static bool fits_registers(const softmax_job *job, int64_t most_columns) {
+    return job->kind != ARITHMETIC_64 && job->columns <= most_columns && job->rows < (1LL << 31) / 16 && is_row_contiguous(&job->x) &&
+           is_row_contiguous(&job->dy) && is_row_contiguous(&job->out);
+}
+
+/* The most columns that a row of the register kernels may have: a cluster of 16 blocks, where the driver allows it, of 16 warps. */
+static int64_t most_columns(const cuda_device *device) { return device->capability >= 90 ? 16 * 16 * SOFTMAX_BLOCK_COLUMNS : 8 * SOFTMAX_BLOCK_COLUMNS; }
+
+cudaError_t softmax_cuda_backward(const softmax_job *job, const cuda_device *device, bool any) {
+    const bool is_log = job->op == OPERATION_LOG_SOFTMAX_BACKWARD;
+    if (!any && fits_registers(job, most_columns(device))) {
+        const int per = job->x.type == ELEMENT_FLOAT32 ? 4 : 8;
+        row_shape shape = {job->columns, job->columns % per == 0 && has_vector_rows(job, &job->x) && has_vector_rows(job, &job->dy) &&
+                                             has_vector_rows(job, &job->out)};
+        if (job->x.type == ELEMENT_FLOAT32) return launch_type<ELEMENT_FLOAT32>(job, shape);
+        if (job->x.type == ELEMENT_BFLOAT16) return launch_type<ELEMENT_BFLOAT16>(job, shape);
+        return launch_type<ELEMENT_FLOAT16>(job, shape);
+    }
+    launch_shape l = launch_of(launch_blocks(job->rows), 32 * ANY_WARPS, 1, 0, (cudaStream_t)job->stream);
+    if (job->kind == ARITHMETIC_64) return launch(l, row_any<double>, *job, is_log);
+    return launch(l, row_any<float>, *job, is_log);
+}

@@ -1,0 +1,80 @@
+/* What kernels need of the machine beyond CUDA C: sums and maxima over the lanes of a warp, thread-block clusters, arithmetic that PTX alone
+ * has. tests/cuda/emulator has the same functions for processors, under this file's guard. */
+#ifndef SOFTMAX_CUDA_MACHINE_CUH
+#define SOFTMAX_CUDA_MACHINE_CUH
+
+#include <cuda_runtime.h>
+#include <stdint.h>
+
+#define EVERY_LANE 0xffffffffu
+
+extern __shared__ __align__(16) unsigned char softmax_shared_bytes[];
+static __device__ __forceinline__ unsigned char *shared_bytes() { return softmax_shared_bytes; }
+
+static __device__ __forceinline__ uint32_t lanes_max(uint32_t x) { return __reduce_max_sync(EVERY_LANE, x); }
+static __device__ __forceinline__ uint32_t lanes_sum(uint32_t x) { return __reduce_add_sync(EVERY_LANE, x); }
+static __device__ __forceinline__ int32_t lanes_sum_signed(int32_t x) { return __reduce_add_sync(EVERY_LANE, x); }
+
+/* a b rounded toward zero: in the product's own binade, and never infinite unless a or b is. */
+static __device__ __forceinline__ float multiply_toward_zero(float a, float b) { return __fmul_rz(a, b); }
+
+/* x, or +0 where it is subnormal or zero. */
+static __device__ __forceinline__ float flush_to_zero(float x) {
+    float y;
+    asm("fma.rn.ftz.f32 %0, %1, 0f3F800000, 0f00000000;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+/* The 16-bit types in pairs, a in the low half. Numbers only: NaN comes out with other bits than a result's. */
+static __device__ __forceinline__ uint32_t pack_bfloat16(float a, float b) {
+    uint32_t both;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(b), "f"(a));
+    return both;
+}
+static __device__ __forceinline__ uint32_t pack_float16(float a, float b) {
+    uint32_t both;
+    asm("{ .reg .b32 r; cvt.rn.f16x2.f32 r, %1, %2; add.rn.f16x2 %0, r, %3; }" : "=r"(both) : "f"(b), "f"(a), "r"(0)); /* -0 + 0 = +0 */
+    return both;
+}
+static __device__ __forceinline__ float float16_value(uint16_t half) {
+    float x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(half));
+    return x;
+}
+
+/* ---- Thread-block clusters: Hopper and later; elsewhere a cluster is one block. ----------------------------------------------------------- */
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+static __device__ __forceinline__ unsigned cluster_rank() {
+    unsigned rank;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+static __device__ __forceinline__ unsigned cluster_blocks() {
+    unsigned blocks;
+    asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(blocks));
+    return blocks;
+}
+static __device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
+/* Orders no memory: only tells that this block runs. */
+static __device__ __forceinline__ void cluster_arrive_relaxed() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
+static __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+/* Where another block of the cluster has what is at this address of shared memory here. */
+template <typename T> static __device__ __forceinline__ T *address_in_block(T *mine, unsigned rank) {
+    uint64_t there;
+    asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(mine), "r"(rank));
+    return (T *)there;
+}
+#else
+static __device__ __forceinline__ unsigned cluster_rank() { return 0; }
+static __device__ __forceinline__ unsigned cluster_blocks() { return 1; }
+static __device__ __forceinline__ void cluster_arrive() {}
+static __device__ __forceinline__ void cluster_arrive_relaxed() {}
+static __device__ __forceinline__ void cluster_wait() {}
+template <typename T> static __device__ __forceinline__ T *address_in_block(T *mine, unsigned rank) {
+    (void)rank;
+    return mine;
+}
+#endif
+
+#endif

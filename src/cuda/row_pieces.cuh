@@ -1,0 +1,121 @@
+/* Rows in registers: a warp holds a block of columns, each lane some 16-byte vectors of it, as they lie in memory. Vector v of lane l has the
+ * columns from (32 v + l) PER on (PER elements a vector); which lane has which column does not matter to any sum. */
+#ifndef SOFTMAX_CUDA_ROW_PIECES_CUH
+#define SOFTMAX_CUDA_ROW_PIECES_CUH
+
+#include "../kernels.h"
+#include "../numerics/half.h"
+#include "machine.cuh"
+
+template <int TYPE> struct packed; /* of an `element` */
+
+template <> struct packed<ELEMENT_FLOAT32> {
+    static const int per = 4, bytes = 4;
+    static __device__ __forceinline__ void unpack(uint32_t word, float *x) { x[0] = bits_float(word); }
+    static __device__ __forceinline__ uint32_t pack(const float *x) { return float_bits(x[0]); }
+};
+template <> struct packed<ELEMENT_BFLOAT16> {
+    static const int per = 8, bytes = 2;
+    static __device__ __forceinline__ void unpack(uint32_t word, float *x) {
+        x[0] = bits_float(word << 16);
+        x[1] = bits_float(word & 0xffff0000u);
+    }
+    /* x is no subnormal and no -0: src/cuda's results are so. */
+    static __device__ __forceinline__ uint32_t pack(const float *x) { return pack_bfloat16(x[0], x[1]); }
+};
+template <> struct packed<ELEMENT_FLOAT16> {
+    static const int per = 8, bytes = 2;
+    static __device__ __forceinline__ void unpack(uint32_t word, float *x) {
+        x[0] = float16_value((uint16_t)word);
+        x[1] = float16_value((uint16_t)(word >> 16));
+    }
+    static __device__ __forceinline__ uint32_t pack(const float *x) { return pack_float16(x[0], x[1]); }
+};
+
+/* VECTORS vectors a lane. */
+template <int TYPE, int VECTORS> struct piece {
+    static const int words_per_element_pair = packed<TYPE>::bytes / 2;
+    static const int elements = VECTORS * packed<TYPE>::per;
+    uint32_t word[VECTORS * 4];
+
+    /* element number i of this lane */
+    __device__ __forceinline__ float get(int i) const {
+        float x[2];
+        const int per_word = 4 / packed<TYPE>::bytes;
+        packed<TYPE>::unpack(word[i / per_word], x);
+        return x[i % per_word];
+    }
+};
+
+/* How a row's columns are fetched and stored. */
+typedef struct row_shape {
+    int64_t columns;
+    bool vectors; /* every array's rows lie on 16-byte addresses and have a whole number of vectors */
+} row_shape;
+
+/* The lane's first column of vector v, in a group of `lanes` lanes that starts at column `first`. */
+template <int TYPE> static __device__ __forceinline__ int64_t column_of_vector(int64_t first, int v, int lane, int lanes) {
+    return first + (int64_t)(v * lanes + lane) * packed<TYPE>::per;
+}
+
+/* Missing columns are `fill`, a word of it. */
+template <int TYPE, int VECTORS>
+static __device__ __forceinline__ void fetch(piece<TYPE, VECTORS> &p, const char *row, const row_shape &shape, int64_t first, int lane, int lanes,
+                                             uint32_t fill) {
+    const int per = packed<TYPE>::per, bytes = packed<TYPE>::bytes;
+#pragma unroll
+    for (int v = 0; v < VECTORS; v++) {
+        int64_t c = column_of_vector<TYPE>(first, v, lane, lanes);
+        uint32_t *w = p.word + 4 * v;
+        w[0] = w[1] = w[2] = w[3] = fill;
+        if (shape.vectors) {
+            if (c < shape.columns) {
+                uint4 a = __ldcs((const uint4 *)(const void *)(row + c * bytes));
+                w[0] = a.x;
+                w[1] = a.y;
+                w[2] = a.z;
+                w[3] = a.w;
+            }
+        } else {
+#pragma unroll
+            for (int j = 0; j < per; j++)
+                if (c + j < shape.columns) {
+                    if (bytes == 4)
+                        w[j] = *(const uint32_t *)(const void *)(row + (c + j) * 4);
+                    else {
+                        uint32_t half = *(const uint16_t *)(const void *)(row + (c + j) * 2);
+                        w[j / 2] = j % 2 ? (w[j / 2] & 0xffffu) | half << 16 : (w[j / 2] & 0xffff0000u) | half;
+                    }
+                }
+        }
+    }
+}
+
+/* One vector of results from column c on. as_float: 16-bit inputs with float32 results. */
+template <int TYPE>
+static __device__ __forceinline__ void store_vector(char *row, const row_shape &shape, bool as_float, int64_t c, const float *y) {
+    const int per = packed<TYPE>::per, bytes = packed<TYPE>::bytes, per_word = 4 / bytes;
+    if (c >= shape.columns) return;
+    if (as_float && bytes == 2) {
+        for (int j = 0; j < per; j++)
+            if (c + j < shape.columns) *(float *)(void *)(row + (c + j) * 4) = y[j];
+        return;
+    }
+    uint32_t w[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) w[i] = packed<TYPE>::pack(y + i * per_word);
+    if (shape.vectors) {
+        __stcs((uint4 *)(void *)(row + c * bytes), make_uint4(w[0], w[1], w[2], w[3]));
+        return;
+    }
+#pragma unroll
+    for (int j = 0; j < per; j++)
+        if (c + j < shape.columns) {
+            if (bytes == 4)
+                *(uint32_t *)(void *)(row + (c + j) * 4) = w[j];
+            else
+                *(uint16_t *)(void *)(row + (c + j) * 2) = (uint16_t)(w[j / 2] >> (j % 2 * 16));
+        }
+}
+
+#endif
