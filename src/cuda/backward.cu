@@ -4,6 +4,7 @@
  *   row_any        every type, stride and width: a thread block per row, which is read twice
  * Each block's sum is two integers (exact_sum.cuh), so no kernel's order matters: one result, which is the CPU's. */
 #include "backward.cuh"
+#include "gradient.h"
 #include "launch.cuh"
 #include "operands.cuh"
 #include "row_pieces.cuh"
@@ -101,17 +102,6 @@ static __device__ __forceinline__ block_digits sum_block(const piece<TYPE, VECTO
 
 /* ---- Results ------------------------------------------------------------------------------------------------------------------------------ */
 
-template <int TYPE> static __device__ void store_nan_vector(char *row, const row_shape &shape, bool as_float, int64_t c) {
-    const int per = packed<TYPE>::per;
-    for (int j = 0; j < per; j++)
-        if (c + j < shape.columns) {
-            if (packed<TYPE>::bytes == 4 || as_float)
-                *(uint32_t *)(void *)(row + (c + j) * 4) = 0x7fc00000u;
-            else
-                *(uint16_t *)(void *)(row + (c + j) * 2) = TYPE == ELEMENT_BFLOAT16 ? BFLOAT16_NAN : FLOAT16_NAN;
-        }
-}
-
 template <bool LOG, int TYPE, int VECTORS>
 static __device__ __forceinline__ void store_gradient(const piece<TYPE, VECTORS> &y, const piece<TYPE, VECTORS> &dy, const row_sum &sum, char *row,
                                                       const row_shape &shape, bool as_float, int64_t first, int lane, int lanes) {
@@ -138,8 +128,9 @@ static __device__ __forceinline__ void store_gradient(const piece<TYPE, VECTORS>
 #define GROUP_WARPS 8
 
 /* A row per group of `lanes` lanes. */
-template <bool LOG, int TYPE, int VECTORS>
-__global__ void __launch_bounds__(32 * GROUP_WARPS) row_groups(const __grid_constant__ softmax_job job, row_shape shape, bool as_float, int lanes) {
+template <bool LOG, int TYPE>
+static __global__ void __launch_bounds__(32 * GROUP_WARPS, 3) row_groups(const __grid_constant__ softmax_job job, row_shape shape, bool as_float, int lanes) {
+    const int VECTORS = 16 / packed<TYPE>::per;
     const int lane = (int)(threadIdx.x & 31), groups = 32 / lanes;
     const int64_t step = (int64_t)gridDim.x * GROUP_WARPS * groups;
     const int64_t first_row = ((int64_t)blockIdx.x * GROUP_WARPS + (threadIdx.x >> 5)) * groups;
@@ -161,11 +152,11 @@ __global__ void __launch_bounds__(32 * GROUP_WARPS) row_groups(const __grid_cons
 
 /* A row per cluster: its warps hold a block each. */
 template <bool LOG, int TYPE>
-__global__ void __launch_bounds__(512, 1) row_blocks(const __grid_constant__ softmax_job job, row_shape shape, bool as_float) {
+static __global__ void __launch_bounds__(512, TYPE == ELEMENT_FLOAT32 ? 1 : 2) row_blocks(const __grid_constant__ softmax_job job, row_shape shape, bool as_float) {
     const int VECTORS = 32 / packed<TYPE>::per;
     const int lane = (int)(threadIdx.x & 31), warp = (int)(threadIdx.x >> 5), warps = (int)(blockDim.x >> 5);
     const unsigned rank = cluster_rank(), cluster = cluster_blocks();
-    const int64_t row = blockIdx.x / cluster, first = (int64_t)(rank * (unsigned)warps + (unsigned)warp) * SOFTMAX_BLOCK_COLUMNS;
+    const int64_t row = cluster_number(), first = (int64_t)(rank * (unsigned)warps + (unsigned)warp) * SOFTMAX_BLOCK_COLUMNS;
     block_digits *digits = (block_digits *)(void *)shared_bytes();
     row_sum *shared_sum = (row_sum *)(void *)(digits + cluster * (unsigned)warps);
     piece<TYPE, VECTORS> y, dy;
@@ -199,65 +190,23 @@ __global__ void __launch_bounds__(512, 1) row_blocks(const __grid_constant__ sof
 
 #define ANY_WARPS 8
 
-/* One element's term of the sum as a pair, and whether it makes the row NaN. */
-template <typename REAL> static __device__ __forceinline__ pair term_of(bool is_log, REAL y, REAL dy, bool *bad) {
+/* One element's term of the sum; NaN where y or dy makes the row NaN. */
+template <typename REAL> static __device__ __forceinline__ pair term_of(bool is_log, REAL y, REAL dy) {
+    const pair bad = {bits_double(0x7ff8000000000000ULL), 0.0};
     pair x = {0.0, 0.0};
     if (is_log) {
-        *bad = y != y || y > real<REAL>::largest() || !(dy - dy == 0);
+        if (y != y || y > real<REAL>::largest() || !(dy - dy == 0)) return bad;
         if (y >= -real<REAL>::largest()) x.hi = (double)dy;
-    } else {
-        *bad = !(y - y == 0) || !(dy - dy == 0);
-        x.hi = (double)dy * (double)y;
-        if (sizeof(REAL) == 8) x.lo = fma((double)dy, (double)y, -x.hi); /* of floats the product is exact */
+        return x;
     }
-    if (!(x.hi - x.hi == 0.0)) *bad = true;
+    if (!(y - y == 0) || !(dy - dy == 0)) return bad;
+    x.hi = (double)dy * (double)y;
+    if (sizeof(REAL) == 8) x.lo = fma((double)dy, (double)y, -x.hi); /* of floats the product is exact */
     return x;
 }
 
-/* The digits of one block, a warp for it; columns [first, last). */
-template <typename REAL>
-static __device__ block_digits sum_any_block(const softmax_job &job, bool is_log, const char *y, const char *dy, int64_t first, int64_t last) {
-    const int lane = (int)(threadIdx.x & 31);
-    block_digits d = no_digits();
-    uint32_t largest = 0, not_zero = 0;
-    lane_digits sums;
-    bool bad = false;
-    int e, down, terms = 0;
-    for (int64_t c = first + lane; c < last; c += 32) {
-        bool worse;
-        pair x = term_of(is_log, load_element<REAL>(y + c * job.x.column_stride, job.x.type),
-                         load_element<REAL>(dy + c * job.dy.column_stride, job.dy.type), &worse);
-        uint64_t bits = double_bits(x.hi) & 0x7fffffffffffffffULL;
-        bad |= worse;
-        largest = max(largest, (uint32_t)(bits >> 52));
-        not_zero |= bits != 0;
-    }
-    if (__any_sync(EVERY_LANE, bad)) {
-        d.flags = STATE_NAN;
-        return d;
-    }
-    largest = lanes_max(largest);
-    if (!__any_sync(EVERY_LANE, not_zero != 0)) return d;
-    e = (int)largest - 1023;
-    if (e < -960) e = -960;
-    down = e > 1000 ? 64 : 0; /* the grid's constant would overflow */
-    sums = digits_begin(e - down);
-    for (int64_t c = first + lane; c < last; c += 32, terms++) {
-        bool unused;
-        pair x = term_of(is_log, load_element<REAL>(y + c * job.x.column_stride, job.x.type),
-                         load_element<REAL>(dy + c * job.dy.column_stride, job.dy.type), &unused);
-        double factor = down ? 0x1p-64 : 1.0;
-        digits_add_pair(sums, x.hi * factor, x.lo * factor);
-    }
-    digits_end(sums, terms);
-    d.high = lanes_sum_wide((int64_t)sums.high);
-    d.low = lanes_sum_wide((int64_t)sums.low);
-    d.exponent = e;
-    return d;
-}
-
 /* Any type and stride: a thread block per row. */
-template <typename REAL> __global__ void __launch_bounds__(32 * ANY_WARPS) row_any(const __grid_constant__ softmax_job job, bool is_log) {
+template <typename REAL> static __global__ void __launch_bounds__(32 * ANY_WARPS) row_any(const __grid_constant__ softmax_job job, bool is_log) {
     __shared__ accumulator sums[ANY_WARPS];
     __shared__ uint32_t flags[ANY_WARPS];
     __shared__ pair whole;
@@ -268,7 +217,11 @@ template <typename REAL> __global__ void __launch_bounds__(32 * ANY_WARPS) row_a
         accumulator sum = accumulator_empty();
         uint32_t bad = 0;
         for (int64_t c = (int64_t)warp * SOFTMAX_BLOCK_COLUMNS; c < job.columns; c += ANY_WARPS * SOFTMAX_BLOCK_COLUMNS) {
-            block_digits d = sum_any_block<REAL>(job, is_log, y, dy, c, min(c + (int64_t)SOFTMAX_BLOCK_COLUMNS, job.columns));
+            auto get = [&](int64_t at) {
+                return term_of(is_log, load_element<REAL>(y + at * job.x.column_stride, job.x.type),
+                               load_element<REAL>(dy + at * job.dy.column_stride, job.dy.type));
+            };
+            block_digits d = sum_terms(get, c, min(c + (int64_t)SOFTMAX_BLOCK_COLUMNS, job.columns));
             digits_accumulate(sum, d);
             bad |= d.flags;
         }
@@ -298,48 +251,27 @@ template <typename REAL> __global__ void __launch_bounds__(32 * ANY_WARPS) row_a
 
 /* ---- Launches ----------------------------------------------------------------------------------------------------------------------------- */
 
-template <bool LOG, int TYPE> static cudaError_t launch_rows(const softmax_job *job, const row_shape &shape) {
-    cudaStream_t stream = (cudaStream_t)job->stream;
+template <bool LOG, int TYPE> static cudaError_t launch_rows(const softmax_job *job, const cuda_shape *shape) {
+    const row_shape rows = {job->columns, shape->vectors != 0};
     const bool as_float = job->out.type != job->x.type;
-    const int64_t blocks = (job->columns + SOFTMAX_BLOCK_COLUMNS - 1) / SOFTMAX_BLOCK_COLUMNS;
-    if (job->columns <= 512) {
-        const int VECTORS = 8 / packed<TYPE>::per;
-        const int lanes = job->columns <= 64 ? 8 : job->columns <= 128 ? 16 : 32, rows = GROUP_WARPS * 32 / lanes;
-        launch_shape l = launch_of(launch_blocks((job->rows + rows - 1) / rows), 32 * GROUP_WARPS, 1, 0, stream);
-        if (job->columns <= 256) return launch(l, row_groups<LOG, TYPE, VECTORS>, *job, shape, as_float, lanes);
-        return launch(l, row_groups<LOG, TYPE, 2 * VECTORS>, *job, shape, as_float, lanes);
+    cudaStream_t stream = (cudaStream_t)job->stream;
+    if (shape->kernel == CUDA_WARP) {
+        const int lanes = job->columns <= 64 ? 4 : job->columns <= 128 ? 8 : job->columns <= 256 ? 16 : 32, each = GROUP_WARPS * 32 / lanes;
+        launch_shape l = launch_of(launch_blocks((job->rows + each - 1) / each), 32 * GROUP_WARPS, 1, 0, stream);
+        return launch(l, row_groups<LOG, TYPE>, *job, rows, as_float, lanes);
     }
-    {
-        int cluster = 1, warps = (int)blocks;
-        while (warps > (cluster < 16 ? 8 : 16)) {
-            cluster *= 2;
-            warps = (int)((blocks + cluster - 1) / cluster);
-        }
-        size_t shared = sizeof(block_digits) * (size_t)(warps * cluster) + sizeof(row_sum);
-        launch_shape l = launch_of(job->rows * cluster, 32 * warps, cluster, shared, stream);
-        return launch(l, row_blocks<LOG, TYPE>, *job, shape, as_float);
-    }
+    size_t shared = sizeof(block_digits) * (size_t)(shape->warps * shape->cluster) + sizeof(row_sum);
+    launch_shape l = launch_of(job->rows * shape->cluster, 32 * shape->warps, shape->cluster, shared, stream);
+    return launch(l, row_blocks<LOG, TYPE>, *job, rows, as_float);
 }
 
-template <int TYPE> static cudaError_t launch_type(const softmax_job *job, const row_shape &shape) {
+template <int TYPE> static cudaError_t launch_type(const softmax_job *job, const cuda_shape *shape) {
     return job->op == OPERATION_LOG_SOFTMAX_BACKWARD ? launch_rows<true, TYPE>(job, shape) : launch_rows<false, TYPE>(job, shape);
 }
 
-/* Whether the kernels that hold rows in registers take this job. */
-static bool fits_registers(const softmax_job *job, int64_t most_columns) {
-    return job->kind != ARITHMETIC_64 && job->columns <= most_columns && job->rows < (1LL << 31) / 16 && is_row_contiguous(&job->x) &&
-           is_row_contiguous(&job->dy) && is_row_contiguous(&job->out);
-}
-
-/* The most columns that a row of the register kernels may have: a cluster of 16 blocks, where the driver allows it, of 16 warps. */
-static int64_t most_columns(const cuda_device *device) { return device->capability >= 90 ? 16 * 16 * SOFTMAX_BLOCK_COLUMNS : 8 * SOFTMAX_BLOCK_COLUMNS; }
-
-cudaError_t softmax_cuda_backward(const softmax_job *job, const cuda_device *device, bool any) {
+cudaError_t softmax_cuda_backward(const softmax_job *job, const cuda_shape *shape) {
     const bool is_log = job->op == OPERATION_LOG_SOFTMAX_BACKWARD;
-    if (!any && fits_registers(job, most_columns(device))) {
-        const int per = job->x.type == ELEMENT_FLOAT32 ? 4 : 8;
-        row_shape shape = {job->columns, job->columns % per == 0 && has_vector_rows(job, &job->x) && has_vector_rows(job, &job->dy) &&
-                                             has_vector_rows(job, &job->out)};
+    if (shape->kernel != CUDA_GENERIC) {
         if (job->x.type == ELEMENT_FLOAT32) return launch_type<ELEMENT_FLOAT32>(job, shape);
         if (job->x.type == ELEMENT_BFLOAT16) return launch_type<ELEMENT_BFLOAT16>(job, shape);
         return launch_type<ELEMENT_FLOAT16>(job, shape);

@@ -80,6 +80,44 @@ static __device__ __forceinline__ uint32_t group_max(uint32_t x, int lanes) {
     return x;
 }
 
+/* The digits of columns [first, last), at most a block, by a warp. get(column) is a pair, its hi not finite where the sum is to be NaN; it is
+ * asked twice. */
+template <typename GET> static __device__ block_digits sum_terms(GET get, int64_t first, int64_t last) {
+    block_digits d = no_digits();
+    uint32_t largest = 0, not_zero = 0;
+    lane_digits sums;
+    double factor;
+    int e, terms = 0;
+    for (int64_t c = first + (threadIdx.x & 31); c < last; c += 32) {
+        uint64_t bits = double_bits(get(c).hi) & 0x7fffffffffffffffULL;
+        largest = max(largest, (uint32_t)(bits >> 52));
+        not_zero |= bits != 0;
+    }
+    largest = lanes_max(largest);
+    if (largest == 0x7ff) {
+        d.flags = STATE_NAN;
+        return d;
+    }
+    if (!__any_sync(EVERY_LANE, not_zero != 0)) return d;
+    e = (int)largest - 1023;
+    if (e < -960) e = -960;
+    d.exponent = e;
+    factor = 1.0;
+    if (e > 1000) { /* the grid's constant would overflow */
+        e -= 64;
+        factor = 0x1p-64;
+    }
+    sums = digits_begin(e);
+    for (int64_t c = first + (threadIdx.x & 31); c < last; c += 32, terms++) {
+        pair x = get(c);
+        digits_add_pair(sums, x.hi * factor, x.lo * factor);
+    }
+    digits_end(sums, terms);
+    d.high = lanes_sum_wide((int64_t)sums.high);
+    d.low = lanes_sum_wide((int64_t)sums.low);
+    return d;
+}
+
 /* ---- From digits to the sum --------------------------------------------------------------------------------------------------------------- */
 
 static __device__ __forceinline__ int64_t digits_top(const block_digits &d) { return accumulator_top(d.exponent - DIGITS_HIGH); }
@@ -96,17 +134,36 @@ typedef struct row_sum {
     uint32_t flags;
 } row_sum;
 
-static __device__ row_sum read_digits(const block_digits &d) {
+/* Of one block: what an accumulator of its two terms reads out, its limbs made at once as one integer. */
+static __device__ __forceinline__ row_sum read_digits(const block_digits &d) {
     row_sum r;
-    accumulator sum = accumulator_empty();
-    digits_accumulate(sum, d);
-    r.sum = accumulator_read(&sum, 0);
+    int top, bottom, down;
+    unsigned __int128 whole;
+    uint64_t low;
     r.flags = d.flags;
+    r.sum.hi = r.sum.lo = 0.0;
+    if (d.exponent == NO_DIGITS) return r;
+    top = (d.exponent - DIGITS_HIGH + 62) >> 5;
+    bottom = 32 * (top - (ACCUMULATOR_LIMBS - 1)); /* of the last limb's unit; the high digits' is 34 to 65 above it, the low ones' -10 to 21 */
+    down = bottom - (d.exponent - DIGITS_LOW);
+    whole = (unsigned __int128)(__int128)d.high << (d.exponent - DIGITS_HIGH - bottom);
+    low = d.low < 0 ? 0 - (uint64_t)d.low : (uint64_t)d.low; /* pieces below the window are dropped from the magnitude */
+    unsigned __int128 part = down > 0 ? (unsigned __int128)(low >> down) : (unsigned __int128)low << -down;
+    whole = d.low < 0 ? whole - part : whole + part;
+#pragma unroll
+    for (int i = 0; i < ACCUMULATOR_LIMBS; i++) {
+        uint32_t word = (uint32_t)(whole >> (32 * (ACCUMULATOR_LIMBS - 1 - i)));
+        double value = i == 0 ? (double)(int32_t)word : (double)word;
+        pair s = two_sum(r.sum.hi, value * bits_double((uint64_t)(1023 + 32 * (ACCUMULATOR_LIMBS - 1 - i)) << 52));
+        r.sum = fast_two_sum(s.hi, s.lo + r.sum.lo);
+    }
+    r.sum.hi = scale_by_power(r.sum.hi, bottom);
+    r.sum.lo = scale_by_power(r.sum.lo, bottom);
     return r;
 }
 
 /* The sum of `count` blocks by one warp. */
-static __device__ row_sum add_up_digits(const block_digits *blocks, int count) {
+static __device__ __forceinline__ row_sum add_up_digits(const block_digits *blocks, int count) {
     const int lane = (int)(threadIdx.x & 31);
     const int32_t no_top = -0x40000000;
     int32_t top = no_top;

@@ -1,4 +1,4 @@
-/* Starting kernels, by blocks, clusters and shared memory; and what a launch must know of arrays. */
+/* Starting kernels, by blocks, clusters and shared memory. */
 #ifndef SOFTMAX_CUDA_LAUNCH_CUH
 #define SOFTMAX_CUDA_LAUNCH_CUH
 
@@ -41,25 +41,6 @@ template <typename... P, typename... A> static cudaError_t launch(const launch_s
         }
     }
     return cudaLaunchKernelEx(&config, kernel, P(arguments)...);
-}
-
-/* ---- Arrays ------------------------------------------------------------------------------------------------------------------------------- */
-
-static inline int64_t bytes_of(element type) {
-    return type == ELEMENT_FLOAT32 || type == ELEMENT_INT32 ? 4 : type == ELEMENT_FLOAT64 || type == ELEMENT_INT64 ? 8 : type == ELEMENT_UINT8 ? 1 : 2;
-}
-
-/* Elements of a row lie side by side, on addresses that they may have. */
-static inline bool is_row_contiguous(const operand *a) {
-    return a->column_stride == bytes_of(a->type) && (uintptr_t)a->data % (uintptr_t)bytes_of(a->type) == 0;
-}
-
-/* Every row begins on a 16-byte address. */
-static inline bool has_vector_rows(const softmax_job *job, const operand *a) {
-    if ((uintptr_t)a->data % 16) return false;
-    for (int d = 0; d < job->dimensions; d++)
-        if (a->row_stride[d] % 16) return false;
-    return true;
 }
 
 #endif

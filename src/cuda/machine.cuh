@@ -18,10 +18,26 @@ static __device__ __forceinline__ int32_t lanes_sum_signed(int32_t x) { return _
 /* a b rounded toward zero: in the product's own binade, and never infinite unless a or b is. */
 static __device__ __forceinline__ float multiply_toward_zero(float a, float b) { return __fmul_rz(a, b); }
 
+static __device__ __forceinline__ void prefetch_to_l2(const void *p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
+
 /* x, or +0 where it is subnormal or zero. */
 static __device__ __forceinline__ float flush_to_zero(float x) {
     float y;
     asm("fma.rn.ftz.f32 %0, %1, 0f3F800000, 0f00000000;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+/* The larger; NaN where either is NaN. */
+static __device__ __forceinline__ float max_or_nan(float a, float b) {
+    float larger;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(a), "f"(b));
+    return larger;
+}
+
+/* x 2^-64, flushed where that is subnormal; to -0 where it is negative. */
+static __device__ __forceinline__ float shrink_and_flush(float x) {
+    float y;
+    asm("mul.rn.ftz.f32 %0, %1, 0f1F800000;" : "=f"(y) : "f"(x));
     return y;
 }
 
@@ -38,7 +54,7 @@ static __device__ __forceinline__ uint32_t pack_float16(float a, float b) {
 }
 static __device__ __forceinline__ float float16_value(uint16_t half) {
     float x;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(half));
+    asm volatile("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(half)); /* volatile: done again where it is needed again, and not kept in a register */
     return x;
 }
 
@@ -55,6 +71,12 @@ static __device__ __forceinline__ unsigned cluster_blocks() {
     asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(blocks));
     return blocks;
 }
+/* Which cluster of the grid. */
+static __device__ __forceinline__ unsigned cluster_number() {
+    unsigned number;
+    asm("mov.u32 %0, %%clusterid.x;" : "=r"(number));
+    return number;
+}
 static __device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
 /* Orders no memory: only tells that this block runs. */
 static __device__ __forceinline__ void cluster_arrive_relaxed() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
@@ -68,6 +90,7 @@ template <typename T> static __device__ __forceinline__ T *address_in_block(T *m
 #else
 static __device__ __forceinline__ unsigned cluster_rank() { return 0; }
 static __device__ __forceinline__ unsigned cluster_blocks() { return 1; }
+static __device__ __forceinline__ unsigned cluster_number() { return blockIdx.x; }
 static __device__ __forceinline__ void cluster_arrive() {}
 static __device__ __forceinline__ void cluster_arrive_relaxed() {}
 static __device__ __forceinline__ void cluster_wait() {}

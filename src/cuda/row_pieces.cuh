@@ -58,35 +58,38 @@ template <int TYPE> static __device__ __forceinline__ int64_t column_of_vector(i
     return first + (int64_t)(v * lanes + lane) * packed<TYPE>::per;
 }
 
-/* Missing columns are `fill`, a word of it. */
+/* Missing columns are `fill`, a word of it. One branch for all vectors: their loads are in flight together. */
 template <int TYPE, int VECTORS>
 static __device__ __forceinline__ void fetch(piece<TYPE, VECTORS> &p, const char *row, const row_shape &shape, int64_t first, int lane, int lanes,
                                              uint32_t fill) {
     const int per = packed<TYPE>::per, bytes = packed<TYPE>::bytes;
+    const int64_t c0 = column_of_vector<TYPE>(first, 0, lane, lanes), left = shape.columns - c0;
+    const int step = lanes * per, count = left < 0 ? 0 : left < VECTORS * step ? (int)left : VECTORS * step;
+    const char *from = row + c0 * bytes;
+    if (shape.vectors) {
+        uint4 a[VECTORS];
 #pragma unroll
-    for (int v = 0; v < VECTORS; v++) {
-        int64_t c = column_of_vector<TYPE>(first, v, lane, lanes);
-        uint32_t *w = p.word + 4 * v;
-        w[0] = w[1] = w[2] = w[3] = fill;
-        if (shape.vectors) {
-            if (c < shape.columns) {
-                uint4 a = __ldcs((const uint4 *)(const void *)(row + c * bytes));
-                w[0] = a.x;
-                w[1] = a.y;
-                w[2] = a.z;
-                w[3] = a.w;
-            }
+        for (int v = 0; v < VECTORS; v++) {
+            a[v] = make_uint4(fill, fill, fill, fill);
+            if (v * step < count) a[v] = __ldcs((const uint4 *)(const void *)(from + v * step * bytes));
+        }
+#pragma unroll
+        for (int v = 0; v < VECTORS; v++) {
+            p.word[4 * v] = a[v].x;
+            p.word[4 * v + 1] = a[v].y;
+            p.word[4 * v + 2] = a[v].z;
+            p.word[4 * v + 3] = a[v].w;
+        }
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < VECTORS * per; i++) {
+        const int at = i / per * step + i % per;
+        if (bytes == 4) {
+            p.word[i] = at < count ? *(const uint32_t *)(const void *)(from + at * 4) : fill;
         } else {
-#pragma unroll
-            for (int j = 0; j < per; j++)
-                if (c + j < shape.columns) {
-                    if (bytes == 4)
-                        w[j] = *(const uint32_t *)(const void *)(row + (c + j) * 4);
-                    else {
-                        uint32_t half = *(const uint16_t *)(const void *)(row + (c + j) * 2);
-                        w[j / 2] = j % 2 ? (w[j / 2] & 0xffffu) | half << 16 : (w[j / 2] & 0xffff0000u) | half;
-                    }
-                }
+            uint32_t half = at < count ? *(const uint16_t *)(const void *)(from + at * 2) : fill & 0xffffu;
+            p.word[i / 2] = i % 2 ? p.word[i / 2] | half << 16 : half;
         }
     }
 }
@@ -115,6 +118,18 @@ static __device__ __forceinline__ void store_vector(char *row, const row_shape &
                 *(uint32_t *)(void *)(row + (c + j) * 4) = w[j];
             else
                 *(uint16_t *)(void *)(row + (c + j) * 2) = (uint16_t)(w[j / 2] >> (j % 2 * 16));
+        }
+}
+
+/* NaN as results have it. */
+template <int TYPE> static __device__ void store_nan_vector(char *row, const row_shape &shape, bool as_float, int64_t c) {
+    const int per = packed<TYPE>::per;
+    for (int j = 0; j < per; j++)
+        if (c + j < shape.columns) {
+            if (packed<TYPE>::bytes == 4 || as_float)
+                *(uint32_t *)(void *)(row + (c + j) * 4) = 0x7fc00000u;
+            else
+                *(uint16_t *)(void *)(row + (c + j) * 2) = TYPE == ELEMENT_BFLOAT16 ? BFLOAT16_NAN : FLOAT16_NAN;
         }
 }
 

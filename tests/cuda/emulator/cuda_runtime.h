@@ -3,6 +3,7 @@
  * wrong results and missing barriers' deadlocks, not races: fibers switch only where threads wait. */
 #ifndef EMULATOR_CUDA_RUNTIME_H
 #define EMULATOR_CUDA_RUNTIME_H
+#define CUDART_VERSION 13000
 
 #include <math.h>
 #include <setjmp.h>
@@ -23,7 +24,9 @@
 #define __noinline__
 #define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
-#define __shared__ static /* one block at a time; blocks of a cluster share no such variable rightly: use shared_bytes() there */
+/* One section of static variables, which follow the running fiber's block. */
+#define __shared__ static __attribute__((section("emulated_shared")))
+extern char __start_emulated_shared[] __attribute__((weak)), __stop_emulated_shared[] __attribute__((weak));
 #define __grid_constant__
 
 struct dim3 {
@@ -80,6 +83,7 @@ struct warp {
 struct block {
     std::vector<warp> warps;
     std::vector<unsigned char> shared;
+    std::vector<char> variables; /* of the section, while another block runs */
     barrier gate;
     unsigned rank;
 };
@@ -98,7 +102,8 @@ struct machine {
     std::vector<block> blocks;
     std::vector<char *> stacks;
     dim3 block_size, grid_size;
-    barrier cluster_gate;
+    barrier cluster_gate, exchange_gate;
+    block *running = NULL;
     size_t now = 0, finished = 0;
     std::function<void()> body;
     ucontext_t host;
@@ -113,6 +118,17 @@ enum { STACK_BYTES = 96 << 10 };
 
 static void fiber_main();
 
+inline size_t variable_bytes() { return (size_t)(__stop_emulated_shared - __start_emulated_shared); }
+
+/* Shared variables become those of the block that is to run. */
+inline void enter(block *next) {
+    machine &m = the_machine();
+    if (next == m.running) return;
+    if (m.running) memcpy(m.running->variables.data(), __start_emulated_shared, variable_bytes());
+    memcpy(__start_emulated_shared, next->variables.data(), variable_bytes());
+    m.running = next;
+}
+
 /* On to the next fiber that is not finished. */
 inline void go_on() {
     machine &m = the_machine();
@@ -120,6 +136,7 @@ inline void go_on() {
         m.now = (m.now + 1) % m.fibers.size();
     while (m.fibers[m.now].finished);
     fiber &next = m.fibers[m.now];
+    enter(next.its_block);
     threadIdx = next.thread;
     blockIdx = next.block_index;
     if (next.started) longjmp(next.jump, 1);
@@ -182,12 +199,14 @@ inline void run_cluster(unsigned first_block, unsigned blocks, size_t shared) {
     m.blocks.assign(blocks, block());
     m.fibers.assign((size_t)blocks * threads, fiber());
     while (m.stacks.size() < m.fibers.size()) m.stacks.push_back((char *)malloc(STACK_BYTES));
-    m.cluster_gate = barrier();
+    m.cluster_gate = m.exchange_gate = barrier();
+    m.running = NULL;
     m.finished = 0;
     for (unsigned b = 0; b < blocks; b++) {
         block &its = m.blocks[b];
         its.warps.resize((threads + 31) / 32);
         its.shared.assign(shared + 16, 0xa5); /* what nobody wrote is no zero */
+        its.variables.assign(variable_bytes() + 1, (char)0xa5);
         its.rank = b;
         for (unsigned t = 0; t < threads; t++) {
             fiber &f = m.fibers[(size_t)b * threads + t];
@@ -205,6 +224,7 @@ inline void run_cluster(unsigned first_block, unsigned blocks, size_t shared) {
     }
     m.now = 0;
     m.fibers[0].started = true;
+    enter(&m.blocks[0]);
     threadIdx = m.fibers[0].thread;
     blockIdx = m.fibers[0].block_index;
     swapcontext(&m.host, &m.fibers[0].context);
@@ -225,6 +245,20 @@ static inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, v
     for (unsigned b = 0; b < blocks; b += cluster) emulator::run_cluster(b, cluster, config->dynamicSmemBytes);
     return cudaSuccess;
 }
+
+namespace emulator {
+/* kernel<<<blocks, threads, shared, stream>>>(arguments) */
+struct launcher {
+    cudaLaunchConfig_t config = {};
+    launcher(dim3 blocks, dim3 threads, size_t shared = 0, cudaStream_t stream = NULL) {
+        config.gridDim = blocks;
+        config.blockDim = threads;
+        config.dynamicSmemBytes = shared;
+        config.stream = stream;
+    }
+    template <typename... P, typename... A> void start(void (*kernel)(P...), A... arguments) { cudaLaunchKernelEx(&config, kernel, P(arguments)...); }
+};
+} // namespace emulator
 
 /* ---- The device's side -------------------------------------------------------------------------------------------- */
 
@@ -314,6 +348,7 @@ static inline float multiply_toward_zero(float a, float b) {
     if (fabs((double)f) > fabs(exact) && exact - exact == 0) f = __uint_as_float(__float_as_uint(f) - 1);
     return f;
 }
+static inline void prefetch_to_l2(const void *) {}
 static inline float flush_to_zero(float x) { return fabsf(x) < 0x1p-126f ? 0.0f : x; }
 static inline uint32_t pack_bfloat16(float a, float b) { return (uint32_t)round_to_bfloat16(a) | (uint32_t)round_to_bfloat16(b) << 16; }
 static inline uint32_t half_of(float a) {
@@ -324,6 +359,7 @@ static inline uint32_t pack_float16(float a, float b) { return half_of(a) | half
 static inline float float16_value(uint16_t half) { return widen_float16(half); }
 static inline unsigned cluster_rank() { return emulator::self().its_block->rank; }
 static inline unsigned cluster_blocks() { return (unsigned)emulator::the_machine().blocks.size(); }
+static inline unsigned cluster_number() { return blockIdx.x / cluster_blocks(); }
 static inline void cluster_arrive() {}
 static inline void cluster_arrive_relaxed() {}
 static inline void cluster_wait() {
@@ -331,9 +367,26 @@ static inline void cluster_wait() {
     emulator::wait_at(m.cluster_gate, (int)m.fibers.size());
 }
 template <typename T> static inline T *address_in_block(T *mine, unsigned rank) {
-    emulator::machine &m = emulator::the_machine();
-    unsigned char *from = shared_bytes(), *bytes = m.blocks[rank].shared.data();
-    return (T *)(bytes + (-(uintptr_t)bytes & 15) + ((unsigned char *)mine - from));
+    emulator::block &there = emulator::the_machine().blocks[rank];
+    char *at = (char *)mine;
+    if (at >= __start_emulated_shared && at < __stop_emulated_shared)
+        return rank == cluster_rank() ? mine : (T *)(there.variables.data() + (at - __start_emulated_shared));
+    unsigned char *bytes = there.shared.data();
+    return (T *)(bytes + (-(uintptr_t)bytes & 15) + ((unsigned char *)mine - shared_bytes()));
 }
+/* One warp of every block of the cluster. */
+static inline void wait_for_exchange() {
+    emulator::machine &m = emulator::the_machine();
+    emulator::wait_at(m.exchange_gate, (int)m.blocks.size() * 32);
+}
+static inline float max_or_nan(float a, float b) { return a != a || b != b ? __uint_as_float(0x7fffffffu) : a > b ? a : b; }
+static inline float shrink_and_flush(float x) { return fabsf(x) < 0x1p-62f ? copysignf(0.0f, x) : x * 0x1p-64f; }
+static inline float multiply_and_flush(float a, float b) {
+    double exact = (double)a * b; /* flushed where it is below 2^-126 once it is rounded as if exponents had no end */
+    float f = (float)(exact * 0x1p100);
+    return fabsf(f) < 0x1p-26f ? copysignf(0.0f, f) : a * b;
+}
+static inline float __frcp_rn(float x) { return 1.0f / x; }
+static inline float __fmul_rn(float a, float b) { return a * b; }
 
 #endif

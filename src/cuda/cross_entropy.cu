@@ -1,0 +1,169 @@
+/* Cross-entropy with its gradient on a GPU. Three kernels where the loss is a mean (the targets, whose number every gradient is divided by; the
+ * rows; the sum of their losses), two where it is a sum, else one. loss_rows_*.cu have the rows that registers hold. */
+#include "cross_entropy_any.cuh"
+#include "gradient.h"
+#include "launch.cuh"
+
+/* ---- Sums over rows ----------------------------------------------------------------------------------------------------------------------- */
+
+#define SUM_THREADS 256
+#define SUM_ROWS 4096 /* of a thread block, up to MOST_SUM_BLOCKS of them */
+#define MOST_SUM_BLOCKS 264
+
+/* A warp's accumulators into the first lane's, then into the whole. */
+static __device__ void add_to_wide(wide_sum *whole, accumulator sum) {
+    for (int step = 16; step > 0; step /= 2) {
+        accumulator other;
+        other.top = __shfl_xor_sync(EVERY_LANE, sum.top, step);
+        for (int i = 0; i < ACCUMULATOR_LIMBS; i++) other.limb[i] = __shfl_xor_sync(EVERY_LANE, sum.limb[i], step);
+        accumulator_merge(&sum, &other);
+    }
+    if ((threadIdx.x & 31) != 0 || sum.top == ACCUMULATOR_EMPTY) return;
+    for (int i = 0; i < ACCUMULATOR_LIMBS; i++)
+        if (sum.limb[i]) atomicAdd(&whole->limb[sum.top - SUM_LOWEST - i], (unsigned long long)sum.limb[i]);
+    atomicMax(&whole->top, (int)(sum.top - SUM_LOWEST));
+}
+
+static __device__ void add_count(unsigned long long *whole, uint32_t mine) {
+    uint32_t sum = lanes_sum(mine);
+    if ((threadIdx.x & 31) == 0 && sum) atomicAdd(whole, (unsigned long long)sum);
+}
+
+/* The window that an accumulator of the same terms has. Nobody adds any more. */
+static __device__ accumulator narrowed(const wide_sum *whole) {
+    accumulator sum = accumulator_empty();
+    int top = *(volatile const int *)&whole->top;
+    if (top == 0) return sum;
+    sum.top = top + SUM_LOWEST;
+    for (int i = 0; i < ACCUMULATOR_LIMBS; i++) sum.limb[i] = (int64_t)*(volatile const unsigned long long *)&whole->limb[top - i];
+    return sum;
+}
+
+/* Whether this is the last thread block that comes here: then all that the others added is there to be read. For all of its threads. */
+static __device__ bool is_last_block(unsigned int *done) {
+    __shared__ unsigned int before;
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) before = atomicAdd(done, 1u);
+    __syncthreads();
+    __threadfence();
+    return before == gridDim.x - 1;
+}
+
+static __device__ unsigned long long count_of(const loss_scratch *sums, int which) { return *(volatile const unsigned long long *)&sums->count[which]; }
+
+/* What the mean divides by: a bad target counts as an ignored one. */
+static __global__ void __launch_bounds__(SUM_THREADS) sum_targets(const __grid_constant__ softmax_job job) {
+    loss_scratch *sums = (loss_scratch *)job.scratch;
+    accumulator weights = accumulator_empty();
+    uint32_t kept = 0, nans = 0, infinities = 0, minus_infinities = 0;
+    for (int64_t row = (int64_t)blockIdx.x * SUM_THREADS + threadIdx.x; holds_classes(job) && row < job.rows; row += (int64_t)gridDim.x * SUM_THREADS) {
+        int64_t target = load_index(row_of(job, job.targets, row), job.targets.type);
+        if (target == job.ignore_index || target < 0 || target >= job.columns) continue;
+        kept++;
+        if (job.weights.data) {
+            double weight = load_element<double>(row_of(job, job.weights, row) + target * job.weights.column_stride, job.weights.type);
+            if (weight - weight == 0.0)
+                accumulator_add_double(&weights, weight);
+            else
+                nans += weight != weight, infinities += weight > 0.0, minus_infinities += weight < 0.0;
+        }
+    }
+    add_to_wide(&sums->weights, weights);
+    add_count(&sums->count[ROWS_KEPT], kept);
+    add_count(&sums->count[WEIGHT_NANS], nans);
+    add_count(&sums->count[WEIGHT_INFINITIES], infinities);
+    add_count(&sums->count[WEIGHT_MINUS_INFINITIES], minus_infinities);
+    if (is_last_block(&sums->targets_done) && threadIdx.x == 0) {
+        double rows = holds_classes(job) ? (double)count_of(sums, ROWS_KEPT) : (double)job.rows, not_finite = 0.0;
+        if (count_of(sums, WEIGHT_NANS)) not_finite = (double)NAN;
+        if (count_of(sums, WEIGHT_INFINITIES)) not_finite += (double)INFINITY;
+        if (count_of(sums, WEIGHT_MINUS_INFINITIES)) not_finite -= (double)INFINITY;
+        sums->divisors.z_loss = sums->divisors.terms = rows;
+        if (holds_classes(job) && job.weights.data) {
+            accumulator whole = narrowed(&sums->weights);
+            sums->divisors.terms = accumulator_read(&whole, 0).hi + not_finite;
+        }
+    }
+}
+
+/* sum / divisor, where the sum alone may be beyond the range of doubles. */
+static __device__ double read_divided(const wide_sum *whole, double divisor) {
+    accumulator sum = narrowed(whole);
+    int64_t down = sum.top > 28 ? 64 : 0;
+    return scale_by_power(accumulator_read(&sum, down).hi / divisor, down);
+}
+
+/* The losses of all rows into one. */
+static __global__ void __launch_bounds__(SUM_THREADS) sum_losses(const __grid_constant__ softmax_job job) {
+    loss_scratch *sums = (loss_scratch *)job.scratch;
+    const loss_value *losses = (const loss_value *)((const char *)job.scratch + loss_scratch_bytes());
+    accumulator terms = accumulator_empty(), z_loss = accumulator_empty();
+    uint32_t nans = 0, infinities = 0;
+    for (int64_t row = (int64_t)blockIdx.x * SUM_THREADS + threadIdx.x; row < job.rows; row += (int64_t)gridDim.x * SUM_THREADS) {
+        loss_value loss = losses[row];
+        double sum = loss.terms + loss.z_loss;
+        if (sum - sum == 0.0) {
+            accumulator_add_double(&terms, loss.terms);
+            accumulator_add_double(&z_loss, loss.z_loss);
+        } else {
+            nans += sum != sum, infinities += sum == sum;
+        }
+    }
+    add_to_wide(&sums->terms, terms);
+    add_to_wide(&sums->z_loss, z_loss);
+    add_count(&sums->count[LOSS_NANS], nans);
+    add_count(&sums->count[LOSS_INFINITIES], infinities);
+    if (is_last_block(&sums->losses_done) && threadIdx.x == 0) {
+        loss_divisors divisors = divisors_of(job);
+        double loss = read_divided(&sums->terms, divisors.terms);
+        if (job.reduction == SOFTMAX_MEAN && divisors.z_loss == 0.0) /* no row was kept */
+            loss = job.empty_zero ? 0.0 : (double)NAN;
+        else if (job.z_loss != 0.0)
+            loss += read_divided(&sums->z_loss, divisors.z_loss);
+        if (count_of(sums, LOSS_INFINITIES)) loss = (double)INFINITY;
+        if (count_of(sums, LOSS_NANS)) loss = (double)NAN;
+        store_real(job.loss.data, job.loss.type, loss);
+    }
+}
+
+/* ---- Rows of any kind --------------------------------------------------------------------------------------------------------------------- */
+
+template <typename REAL> static __global__ void __launch_bounds__(32 * LOSS_WARPS) loss_rows_any(const __grid_constant__ softmax_job job) {
+    __shared__ loss_parts parts;
+    for (int64_t row = blockIdx.x; row < job.rows; row += gridDim.x) {
+        loss_of_any_row<REAL>(job, row, (int)(threadIdx.x >> 5), LOSS_WARPS, &parts);
+        __syncthreads();
+    }
+}
+
+/* ---- Launches ----------------------------------------------------------------------------------------------------------------------------- */
+
+size_t softmax_cuda_gradient_scratch(const softmax_job *job) {
+    if (job->op != OPERATION_CROSS_ENTROPY || job->reduction == SOFTMAX_NONE) return 0;
+    return loss_scratch_bytes() + (size_t)job->rows * sizeof(loss_value);
+}
+
+static cudaError_t launch_rows(const softmax_job *job, const cuda_shape *shape) {
+    launch_shape l = launch_of(launch_blocks(job->rows), 32 * LOSS_WARPS, 1, 0, (cudaStream_t)job->stream);
+    if (shape->kernel != CUDA_GENERIC) {
+        if (job->x.type == ELEMENT_FLOAT32) return softmax_cuda_loss_float32(job, shape);
+        if (job->x.type == ELEMENT_FLOAT16) return softmax_cuda_loss_float16(job, shape);
+        return softmax_cuda_loss_bfloat16(job, shape);
+    }
+    if (job->rows == 0) return cudaSuccess;
+    if (job->kind == ARITHMETIC_64) return launch(l, loss_rows_any<double>, *job);
+    return launch(l, loss_rows_any<float>, *job);
+}
+
+cudaError_t softmax_cuda_cross_entropy(const softmax_job *job, const cuda_shape *shape) {
+    cudaStream_t stream = (cudaStream_t)job->stream;
+    int64_t blocks = (job->rows + SUM_ROWS - 1) / SUM_ROWS;
+    launch_shape l = launch_of(blocks < 1 ? 1 : blocks < MOST_SUM_BLOCKS ? blocks : MOST_SUM_BLOCKS, SUM_THREADS, 1, 0, stream);
+    cudaError_t error = cudaSuccess;
+    if (job->reduction != SOFTMAX_NONE) error = cudaMemsetAsync(job->scratch, 0, loss_scratch_bytes(), stream);
+    if (error == cudaSuccess && job->reduction == SOFTMAX_MEAN) error = launch(l, sum_targets, *job);
+    if (error == cudaSuccess) error = launch_rows(job, shape);
+    if (error == cudaSuccess && job->reduction != SOFTMAX_NONE && job->loss.data) error = launch(l, sum_losses, *job);
+    return error;
+}

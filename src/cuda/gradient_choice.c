@@ -1,0 +1,106 @@
+/* Which kernel a backward or a cross-entropy takes, by its shape alone: choice.h. */
+#include <string.h>
+
+#include "gradient.h"
+
+static int element_bytes(element type)
+{
+    return type == ELEMENT_FLOAT64 ? 8 : type == ELEMENT_FLOAT32 ? 4 : 2;
+}
+
+int softmax_cuda_is_gradient(operation op)
+{
+    return op == OPERATION_SOFTMAX_BACKWARD || op == OPERATION_LOG_SOFTMAX_BACKWARD || op == OPERATION_CROSS_ENTROPY;
+}
+
+/* ---- What a job is like ------------------------------------------------------------------------------------------- */
+
+enum { MOST_ARRAYS = 3 };
+
+/* The arrays that have columns. */
+static int arrays_of(const softmax_job *job, const operand *arrays[MOST_ARRAYS])
+{
+    int count = 0;
+    arrays[count++] = &job->x;
+    if (job->dy.data)
+        arrays[count++] = &job->dy;
+    if (job->out.data)
+        arrays[count++] = &job->out;
+    return count;
+}
+
+/* Elements of a row lie side by side, on addresses that they may have. */
+static int are_contiguous(const softmax_job *job)
+{
+    const operand *arrays[MOST_ARRAYS];
+    int count = arrays_of(job, arrays);
+    for (int i = 0; i < count; i++) {
+        int bytes = element_bytes(arrays[i]->type);
+        if (arrays[i]->column_stride != bytes || (uintptr_t)arrays[i]->data % (uintptr_t)bytes != 0)
+            return 0;
+    }
+    return 1;
+}
+
+/* Every row begins at a multiple of 16 bytes and ends at one. */
+static int are_vectors(const softmax_job *job)
+{
+    const operand *arrays[MOST_ARRAYS];
+    int count = arrays_of(job, arrays);
+    for (int i = 0; i < count; i++) {
+        if ((uintptr_t)arrays[i]->data % 16 != 0 || job->columns * element_bytes(arrays[i]->type) % 16 != 0)
+            return 0;
+        for (int d = 0; d < job->dimensions; d++)
+            if (arrays[i]->row_stride[d] % 16 != 0)
+                return 0;
+    }
+    return 1;
+}
+
+/* What rows in registers can do of cross-entropy: classes, no smoothing, softcap or mask, a gradient of the logits' type. */
+static int is_plain_loss(const softmax_job *job)
+{
+    return job->label_smoothing == 0.0 && job->softcap == 0.0 && !job->mask.data && !job->lengths.data &&
+           !job->targets_gradient.data && (job->targets.type == ELEMENT_INT32 || job->targets.type == ELEMENT_INT64) &&
+           (!job->out.data || job->out.type == job->x.type);
+}
+
+/* ---- The table ---------------------------------------------------------------------------------------------------- */
+
+enum { BLOCK_WARPS = 8, CLUSTER_WARPS = 16, MOST_CLUSTER = 16, SHORT_COLUMNS = 512 };
+
+/* A warp holds SOFTMAX_BLOCK_COLUMNS columns; clusters are doubled until 8 warps, in the largest cluster 16, hold a row's part. */
+static void spread_row(const softmax_job *job, cuda_shape *shape)
+{
+    int blocks = (int)((job->columns + SOFTMAX_BLOCK_COLUMNS - 1) / SOFTMAX_BLOCK_COLUMNS);
+    shape->cluster = 1;
+    shape->warps = blocks;
+    while (shape->warps > (shape->cluster < MOST_CLUSTER ? BLOCK_WARPS : CLUSTER_WARPS)) {
+        shape->cluster *= 2;
+        shape->warps = (blocks + shape->cluster - 1) / shape->cluster;
+    }
+    shape->kernel = shape->cluster > 1 ? CUDA_CLUSTER : CUDA_BLOCK;
+}
+
+int softmax_cuda_choose_gradient(const softmax_job *job, const cuda_device *device, cuda_kernel wanted,
+                                 cuda_shape *shape)
+{
+    int any = wanted == CUDA_ANY_KERNEL, loss = job->op == OPERATION_CROSS_ENTROPY;
+    int64_t most = (int64_t)SOFTMAX_BLOCK_COLUMNS * (device->capability >= 90 ? MOST_CLUSTER * CLUSTER_WARPS : BLOCK_WARPS);
+    memset(shape, 0, sizeof *shape);
+    shape->multiprocessors = device->multiprocessors;
+    shape->kernel = CUDA_GENERIC;
+    shape->cluster = 1;
+    if (wanted == CUDA_GENERIC)
+        return 1;
+    if (job->x.type == ELEMENT_FLOAT64 || job->columns > most || job->rows >= INT32_MAX / MOST_CLUSTER ||
+        !are_contiguous(job) || (loss && !is_plain_loss(job)))
+        return any;
+    shape->vectors = are_vectors(job);
+    if (!loss && (wanted == CUDA_WARP || (any && job->columns <= SHORT_COLUMNS))) {
+        shape->kernel = CUDA_WARP;
+        return job->columns <= SHORT_COLUMNS;
+    }
+    spread_row(job, shape);
+    return any || wanted == shape->kernel;
+}
