@@ -1,4 +1,5 @@
 #include "choice.h"
+#include "gradient.h"
 
 #include <string.h>
 
@@ -103,6 +104,8 @@ static int choose_short(const softmax_job *job, cuda_shape *shape)
 int softmax_cuda_choose(const softmax_job *job, const cuda_device *device, cuda_kernel wanted, cuda_shape *shape)
 {
     int any = wanted == CUDA_ANY_KERNEL, plain = is_plain(job);
+    if (softmax_cuda_is_gradient(job->op))
+        return softmax_cuda_choose_gradient(job, device, wanted, shape);
     memset(shape, 0, sizeof *shape);
     shape->multiprocessors = device->multiprocessors;
     shape->vectors = is_aligned(job, 16);

@@ -210,9 +210,7 @@ static __device__ __noinline__ void finish_loss(row_work &w, loss_answer &a, con
 }
 
 /* What is computed where no factor of the fast arithmetic's fits: calls, so that nothing of it takes registers from the rest. */
-static __device__ __noinline__ void whole_row(const softmax_job &job, int64_t row, loss_parts *parts) {
-    loss_of_any_row<float>(job, row, 0, 1, parts);
-}
+extern __device__ void softmax_loss_slow_row(const softmax_job &job, int64_t row, loss_parts *parts); /* loss_slow_row.cu, by one warp */
 
 /* results.cuh's factor_of. */
 static __device__ __forceinline__ block_factor<float> factor_of_loss(const loss_answer &a, const loss_note &note) {
@@ -243,21 +241,26 @@ template <int N> static __device__ __forceinline__ void usual_gradient(const blo
 }
 
 /* Of any other factor; where it enlarges, a result of 0 is looked at once more: x is the score's own place. */
-static __device__ __noinline__ float other_result(const loss_answer &a, const block_factor<float> &f, float v, const char *x, element type, bool there) {
+static __device__ __forceinline__ float other_result(const loss_answer &a, const block_factor<float> &f, float v, const char *x, element type) {
     const float y = signed_result(f, v, a.size > 1.0 ? (float)(a.size * 0x1p-126) : 0x1p-126f);
-    if (y != 0.0f || a.size <= 1.0 || !there) return y;
+    if (y != 0.0f || a.size <= 1.0) return y;
     const float b = (float)small_gradient((double)a.maximum, a.total, ARITHMETIC_32, load_element<float>(x, type), a.gradient_factor);
     return fabsf(b) >= 0x1p-126f ? b : 0.0f;
 }
 
+/* Element by element: the terms are made again, for the registers that hold them are needed. */
 template <int TYPE, int VECTORS>
-static __device__ __forceinline__ void other_gradient(const loss_answer &a, const block_factor<float> &f, const char *x, const row_shape &shape,
-                                                      int64_t first, float *v) {
-    const int per = packed<TYPE>::per;
-#pragma unroll
+static __device__ __noinline__ void other_gradient(const loss_answer &a, const loss_note &note, const char *x, char *out, int64_t columns, int64_t first) {
+    const block_factor<float> f = factor_of_loss(a, note);
+    const float kb = (float)note.kb, magic = TERM32_MAGIC + SOFTMAX_BIAS - kb, floor_score = term32_floor(kb);
+    const int per = packed<TYPE>::per, bytes = packed<TYPE>::bytes;
+#pragma unroll 1
     for (int i = 0; i < VECTORS * per; i++) {
-        int64_t column = column_of_vector<TYPE>(first, i / per, (int)(threadIdx.x & 31), 32) + i % per;
-        v[i] = other_result(a, f, v[i], x + column * packed<TYPE>::bytes, (element)TYPE, column < shape.columns);
+        const int64_t column = column_of_vector<TYPE>(first, i / per, (int)(threadIdx.x & 31), 32) + i % per;
+        uint32_t unused = 0;
+        if (column >= columns) continue;
+        const float v = term_with_digits(fmaxf(logit_at<TYPE>(x, column), floor_score), magic, unused, unused);
+        store_result(out + column * bytes, (element)TYPE, other_result(a, f, v, x + column * bytes, (element)TYPE));
     }
 }
 
@@ -276,88 +279,98 @@ template <int TYPE, int VECTORS>
 static __device__ __forceinline__ void write_gradient(const loss_answer &answer, const loss_note &note, const char *x, char *out, const row_shape &shape,
                                                       int64_t first, float *v) {
     const int per = packed<TYPE>::per, N = VECTORS * per;
+    if (answer.way == answer.RESULTS && answer.factor.hi > 0.0 && answer.size <= 1.0) {
+        const block_factor<float> f = factor_of_loss(answer, note);
+        if (f.way == f.USUAL) {
+            usual_gradient<N>(f, v);
+            store_block<TYPE, VECTORS>(out, shape, first, v);
+            return;
+        }
+    }
     if (answer.way == answer.NANS) {
         for (int i = 0; i < VECTORS; i++) store_nan_vector<TYPE>(out, shape, false, column_of_vector<TYPE>(first, i, (int)(threadIdx.x & 31), 32));
-        return;
-    }
-    if (answer.way == answer.ZEROS) {
+    } else if (answer.way == answer.ZEROS || note.maximum == -INFINITY) {
 #pragma unroll
         for (int i = 0; i < N; i++) v[i] = 0.0f;
+        store_block<TYPE, VECTORS>(out, shape, first, v);
     } else {
-        const block_factor<float> f = factor_of_loss(answer, note);
-        if (f.way == f.USUAL && answer.factor.hi > 0.0 && answer.size <= 1.0)
-            usual_gradient<N>(f, v);
-        else
-            other_gradient<TYPE, VECTORS>(answer, f, x, shape, first, v);
+        other_gradient<TYPE, VECTORS>(answer, note, x, out, shape.columns, first);
     }
-    store_block<TYPE, VECTORS>(out, shape, first, v);
 }
 
+/* Every thread block of the row has every note. */
+static __device__ __forceinline__ void share_note(loss_note *notes, const loss_note *mine, unsigned block, unsigned cluster) {
+    const int lane = (int)(threadIdx.x & 31);
+    if (cluster == 1) {
+        if (mine && lane == 0) notes[block] = *mine;
+        __syncthreads();
+        return;
+    }
+    cluster_wait(); /* every block of the cluster runs: its shared memory may be written */
+    if (mine && lane < (int)cluster) address_in_block(notes, (unsigned)lane)[block] = *mine;
+    cluster_arrive();
+    cluster_wait();
+}
+
+/* A thread block's last warp is its clerk: it holds no scores, and does what is done once per row. The others never call a function while they
+ * hold theirs, for what a call may overwrite would lie in memory. */
 template <int TYPE> static __device__ __forceinline__ void loss_rows(const softmax_job &job, const row_shape &shape) {
     const int per = packed<TYPE>::per, N = 32, VECTORS = N / per;
     __shared__ loss_answer answer;
     __shared__ loss_parts any_parts;
-    const int warp = (int)(threadIdx.x >> 5), lane = (int)(threadIdx.x & 31), warps = (int)(blockDim.x >> 5);
-    const unsigned rank = cluster_rank(), cluster = cluster_blocks(), block = rank * (unsigned)warps + (unsigned)warp;
+    __shared__ row_work work;
+    const int warp = (int)(threadIdx.x >> 5), lane = (int)(threadIdx.x & 31), workers = (int)(blockDim.x >> 5) - 1;
+    const unsigned rank = cluster_rank(), cluster = cluster_blocks(), block = rank * (unsigned)workers + (unsigned)warp;
     const int64_t row = cluster_number(), first = (int64_t)block * SOFTMAX_BLOCK_COLUMNS;
     const char *x = row_of(job, job.x, row);
     char *out = row_of(job, job.out, row);
     loss_note *notes = (loss_note *)(void *)shared_bytes();
-    float v[N];
-    int64_t target = load_index(row_of(job, job.targets, row), job.targets.type);
-    loss_note note;
-    __shared__ row_work work;
-
     if (cluster > 1) cluster_arrive_relaxed();
-    {
-        const uint32_t nothing = TYPE == ELEMENT_FLOAT32 ? 0xff800000u : TYPE == ELEMENT_BFLOAT16 ? 0xff80ff80u : 0xfc00fc00u;
-        piece<TYPE, VECTORS> p;
-        if (warp == 0) {
-            for (int i = 0; i < VECTORS; i++) { /* on their way meanwhile */
-                int64_t c = column_of_vector<TYPE>(first, i, lane, 32);
-                if (c < shape.columns) prefetch_to_l2(x + c * packed<TYPE>::bytes);
-            }
-            prepare_loss(work, job, row, target >= 0 && target < job.columns ? logit_at<TYPE>(x, target) : 0.0f);
-        }
-        fetch(p, x, shape, first, lane, 32, nothing);
-#pragma unroll
-        for (int i = 0; i < N; i++) v[i] = p.get(i);
-    }
-    note = sum_scores<N>(v);
-    if (cluster > 1) {
-        cluster_wait(); /* every block of the cluster runs: its shared memory may be written */
-        if (lane < (int)cluster) address_in_block(notes, (unsigned)lane)[block] = note;
-        cluster_arrive();
-        cluster_wait();
-    } else {
-        if (lane == 0) notes[warp] = note;
+    if (warp == workers) {
+        int64_t target = load_index(row_of(job, job.targets, row), job.targets.type);
+        prepare_loss(work, job, row, target >= 0 && target < job.columns ? logit_at<TYPE>(x, target) : 0.0f);
+        share_note(notes, NULL, 0, cluster);
+        answer_row(work, answer, job, notes, (int)cluster * workers);
         __syncthreads();
-    }
-    if (warp == 0) answer_row(work, answer, job, notes, (int)cluster * warps);
-    __syncthreads();
-    if (answer.way == answer.BY_ANY) {
-        if (rank == 0 && warp == 0) whole_row(job, row, &any_parts);
+        finish_loss(work, answer, job, row, rank == 0 && lane == 0);
+        if (answer.way == answer.BY_ANY && rank == 0) softmax_loss_slow_row(job, row, &any_parts);
+        if (!out || answer.way != answer.RESULTS) return;
+        __syncthreads();
         return;
     }
-    if (out) write_gradient<TYPE, VECTORS>(answer, note, x, out, shape, first, v);
-    if (warp == 0) finish_loss(work, answer, job, row, rank == 0 && lane == 0);
-    if (!out || answer.way != answer.RESULTS) return;
+    const uint32_t nothing = TYPE == ELEMENT_FLOAT32 ? 0xff800000u : TYPE == ELEMENT_BFLOAT16 ? 0xff80ff80u : 0xfc00fc00u;
+    piece<TYPE, VECTORS> p;
+    float v[N];
+    loss_note note;
+    fetch(p, x, shape, first, lane, 32, nothing);
+#pragma unroll
+    for (int i = 0; i < N; i++) v[i] = p.get(i);
+    note = sum_scores<N>(v);
+    share_note(notes, &note, block, cluster);
+    __syncthreads();
+    if (!out || answer.way == answer.BY_ANY) return;
+    write_gradient<TYPE, VECTORS>(answer, note, x, out, shape, first, v);
+    if (answer.way != answer.RESULTS) return;
     __syncthreads();
     /* the target's own, by the lane that wrote there */
-    if (target >= first && target < first + SOFTMAX_BLOCK_COLUMNS && (int)((target - first) / per % 32) == lane)
-        store_real(out + target * packed<TYPE>::bytes, job.out.type, answer.target);
+    const int64_t at = work.r.target - first;
+    if (at >= 0 && at < SOFTMAX_BLOCK_COLUMNS && (int)(at / per % 32) == lane)
+        store_real(out + work.r.target * packed<TYPE>::bytes, job.out.type, answer.target);
 }
 
-template <int TYPE> static __global__ void __launch_bounds__(512, 2) loss_row_kernel(const __grid_constant__ softmax_job job, row_shape shape) {
+/* FEW: up to 8 workers and a clerk, with 64 registers each; else up to 16. */
+template <int TYPE, bool FEW>
+static __global__ void __launch_bounds__(FEW ? 320 : 544, FEW ? 3 : 2) loss_row_kernel(const __grid_constant__ softmax_job job, row_shape shape) {
     loss_rows<TYPE>(job, shape);
 }
 
 template <int TYPE> static cudaError_t launch_loss_rows(const softmax_job *job, const cuda_shape *shape) {
     const row_shape rows = {job->columns, shape->vectors != 0};
     const size_t shared = sizeof(loss_note) * (size_t)(shape->warps * shape->cluster);
+    const launch_shape l = launch_of(job->rows * shape->cluster, 32 * (shape->warps + 1), shape->cluster, shared, (cudaStream_t)job->stream);
     if (job->rows == 0) return cudaSuccess;
-    return launch(launch_of(job->rows * shape->cluster, 32 * shape->warps, shape->cluster, shared, (cudaStream_t)job->stream), loss_row_kernel<TYPE>,
-                  *job, rows);
+    if (shape->warps <= 8) return launch(l, loss_row_kernel<TYPE, true>, *job, rows);
+    return launch(l, loss_row_kernel<TYPE, false>, *job, rows);
 }
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "choice.h"
 #include "launch.h"
+#include "gradient.h"
 
 /* ---- Devices ------------------------------------------------------------------------------------------------------ */
 
@@ -94,6 +95,10 @@ static cudaError_t launch(const softmax_job *job, const cuda_shape *shape)
     static const launcher rows[] = {[ELEMENT_FLOAT32] = softmax_cuda_rows_float32,
                                     [ELEMENT_FLOAT16] = softmax_cuda_rows_float16,
                                     [ELEMENT_BFLOAT16] = softmax_cuda_rows_bfloat16};
+    if (job->op == OPERATION_CROSS_ENTROPY)
+        return softmax_cuda_cross_entropy(job, shape);
+    if (softmax_cuda_is_gradient(job->op))
+        return softmax_cuda_backward(job, shape);
     switch (shape->kernel) {
     case CUDA_WARP:
         return shorts[job->x.type](job, shape);
@@ -103,6 +108,21 @@ static cudaError_t launch(const softmax_job *job, const cuda_shape *shape)
     default:
         return softmax_cuda_generic_forward(job, shape);
     }
+}
+
+/* Tells how much scratch the job needs, or sees that it has been given. */
+static softmax_status take_scratch(const softmax_job *job, char *words, size_t bytes)
+{
+    size_t needed = softmax_cuda_gradient_scratch(job);
+    if (job->scratch_needed) {
+        *job->scratch_needed = needed;
+        return SOFTMAX_OK;
+    }
+    if (needed == 0 || (job->scratch && job->scratch_bytes >= needed))
+        return SOFTMAX_OK;
+    snprintf(words, bytes, "scratch_bytes is %zu; the sum over rows takes %zu or more, on the device", job->scratch ? job->scratch_bytes : 0,
+             needed);
+    return SOFTMAX_ERROR_OPTION;
 }
 
 softmax_status softmax_run_cuda(const softmax_job *job, char *words, size_t bytes)
@@ -119,6 +139,8 @@ softmax_status softmax_run_cuda(const softmax_job *job, char *words, size_t byte
     if (error != cudaSuccess)
         return refuse(error, "the device cannot be used", words, bytes);
     status = choose(job, &device, &shape, words, bytes);
+    if (status == SOFTMAX_OK)
+        status = take_scratch(job, words, bytes);
     if (status == SOFTMAX_OK && !job->scratch_needed) {
         error = launch(job, &shape);
         if (error != cudaSuccess)

@@ -5,6 +5,8 @@
  *   bits --golden FILE   ... and compares them with FILE's (tests/golden/bits.txt)
  *   bits --write FILE    ... and writes FILE
  *   bits --few ...       every seventh configuration, another seventh for each workload: for emulators
+ *   bits --every N ...   every Nth, likewise
+ *   bits --only WORD ... the workloads whose name has the word
  */
 #include "bits_workload.h"
 #include "oracle/check.h"
@@ -64,6 +66,7 @@ enum { ENOUGH_DIFFERENCES = 4 }; /* a workload is left after so many */
 
 static long comparisons, differences;
 static int every = 1, turn; /* of so many configurations one is run, in turn */
+static const char *only = "";
 
 static bool is_in_turn(void)
 {
@@ -173,6 +176,10 @@ int main(int count, char **arguments)
         bool has_file = i + 1 < count;
         if (strcmp(arguments[i], "--few") == 0)
             every = 7;
+        else if (strcmp(arguments[i], "--every") == 0 && has_file)
+            understood = (every = atoi(arguments[++i])) > 0;
+        else if (strcmp(arguments[i], "--only") == 0 && has_file)
+            only = arguments[++i];
         else if (strcmp(arguments[i], "--golden") == 0 && has_file)
             understood = (golden = fopen(arguments[++i], "r")) != NULL;
         else if (strcmp(arguments[i], "--write") == 0 && has_file)
@@ -181,7 +188,7 @@ int main(int count, char **arguments)
             understood = false;
     }
     if (!understood) {
-        fprintf(stderr, "usage: bits [--few] [--golden FILE] [--write FILE]; the files must open\n");
+        fprintf(stderr, "usage: bits [--few] [--every N] [--only WORD] [--golden FILE] [--write FILE]; the files must open\n");
         return 2;
     }
     int set_count = library_instruction_sets(sets, MAX_SETS);
@@ -189,7 +196,8 @@ int main(int count, char **arguments)
         fprintf(written,
                 "# operation, input type, output type, options: FNV-1a of the results. Made by: bits --write\n");
     for (int number = 0; workload_choose(number, &made); number++)
-        run_workload(number, sets, set_count, golden, written);
+        if (strstr(made.name, only))
+            run_workload(number, sets, set_count, golden, written);
     printf("%ld comparisons of bits\n", comparisons);
     if (written && fclose(written) != 0)
         return 1;
