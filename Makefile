@@ -8,7 +8,7 @@ CHECK = bash tests/project/check.sh $(BUILD)
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
 .PHONY: all setup demo check check-native check-address check-thread check-aarch64 check-fuzz check-python check-exhaustive
-.PHONY: bench install clean help
+.PHONY: bench check-gpu bench-gpu install clean help
 
 all: ## build/softmax and the libraries (the default)
 	@command -v cmake >/dev/null || { echo "cmake is missing: 'make setup' installs what is needed"; exit 1; }
@@ -38,6 +38,16 @@ bench: ## the CPU library beside its rivals and the ceilings; ARGS="--op softmax
 	@cmake -S . -B $(BUILD) >$(BUILD)/configure.log || { cat $(BUILD)/configure.log; exit 1; }
 	@cmake --build $(BUILD) -j $(JOBS) --target softmax_bench softmax_bench_rivals >$(BUILD)/bench.log || { tail -20 $(BUILD)/bench.log; exit 1; }
 	@$(BENCH_VENV)/bin/python bench/cpu/bench.py --folder $(BUILD)/bench $(ARGS)
+
+check-gpu: setup ## the tests on the GPU; says so and ends well where there is none
+	@cmake -S . -B $(BUILD) >$(BUILD)/configure.log || { cat $(BUILD)/configure.log; exit 1; }
+	@if cmake --build $(BUILD) --target help | grep -q gpu_tests; then \
+		cmake --build $(BUILD) -j $(JOBS) --target gpu_tests >$(BUILD)/gpu.log || { tail -20 $(BUILD)/gpu.log; exit 1; }; \
+		bash tests/cuda/check_gpu.sh $(BUILD)/gpu; \
+	else echo "check-gpu: nvcc was not found here; nothing was run"; fi
+
+bench-gpu: all ## the CUDA kernels beside rivals and ceilings (PyTorch's python3); ARGS="--quick --only softmax" asks for less
+	@python3 bench/gpu/run.py --library $(BUILD)/libsoftmax.so --out $(BUILD)/bench-gpu $(ARGS)
 
 install: all ## to PREFIX (/usr/local); DESTDIR is obeyed
 	@cmake --install $(BUILD) --prefix $(PREFIX)

@@ -1,0 +1,56 @@
+#!/bin/bash
+# check_gpu.sh FOLDER: runs the programs of the target gpu_tests, which are in FOLDER, on the GPU; from the repository's root.
+#   the library's own tests, their arrays moved to the GPU and back (through_device.c): hashes of every operation, type, option and layout against the
+#   golden ones, special rows, errors against MPFR; every call captured in a graph; every kernel against the CPU; compute-sanitizer over few of them
+set -u
+folder=$1
+failed=0
+ran=0
+
+run() # words, command...
+{
+    local words=$1 log status
+    shift
+    log=$(mktemp)
+    "$@" >"$log" 2>&1
+    status=$?
+    if [ $status -eq 77 ]; then
+        echo "check-gpu: $(tail -1 "$log"); nothing was run"
+        rm -f "$log"
+        exit 0
+    fi
+    ran=$((ran + 1))
+    if [ $status -ne 0 ]; then
+        failed=$((failed + 1))
+        grep -E 'FAILED|=========' "$log" | head -8
+        tail -3 "$log"
+        echo "FAILED  $words"
+    else
+        printf 'passed  %-44s %s\n' "$words" "$(grep -E 'on the GPU:|checks,|ERROR SUMMARY|RACECHECK SUMMARY' "$log" | tr '\n' ';' | cut -c1-100)"
+    fi
+    rm -f "$log"
+}
+
+golden=tests/golden/bits.txt
+run "bits" "$folder/gpu_bits" --few --golden $golden
+run "bits, each call a graph" env SOFTMAX_TEST_GRAPHS=1 "$folder/gpu_bits" --every 29 --golden $golden
+run "every kernel against the CPU" "$folder/gpu_kernel_sweep"
+run "errors of the device and the host" "$folder/gpu_device_errors"
+for test in special special_loss far_scores; do
+    run "$test" "$folder/gpu_$test"
+done
+for operation in softmax log_softmax logsumexp; do
+    [ -x "$folder/gpu_accuracy_scores" ] && run "accuracy of $operation" "$folder/gpu_accuracy_scores" $operation
+done
+for test in accuracy_backward accuracy_cross_entropy; do
+    [ -x "$folder/gpu_$test" ] && run "$test" "$folder/gpu_$test"
+done
+if command -v compute-sanitizer >/dev/null; then
+    for tool in memcheck racecheck initcheck; do
+        run "compute-sanitizer $tool" compute-sanitizer --tool $tool --error-exitcode 9 "$folder/gpu_kernel_sweep" --few
+    done
+else
+    echo "check-gpu: compute-sanitizer is not installed here"
+fi
+echo "check-gpu: $ran runs, $failed failed"
+[ $failed -eq 0 ]
