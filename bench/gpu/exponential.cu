@@ -1,4 +1,4 @@
-/* The exponential, measured instead of assumed: one kernel, one block per row, the row read twice, in which only the exponential differs:
+/* The exponential, measured instead of assumed: one kernel, one block per row, in which only the exponential differs:
  * CUDA's expf, its fast __expf, and the library's pair. And the textbook's three-pass softmax with either of CUDA's. Built by bench/gpu/run.py:
  * nvcc -arch=sm_90 -O3 --fmad=false --ftz=false --prec-div=true -std=c++17 -shared -Xcompiler=-fPIC -Isrc/numerics bench/gpu/exponential.cu */
 #include <cuda_bf16.h>
@@ -39,12 +39,11 @@ template <typename T, int FORM, int PASSES> static __global__ void row_kernel(co
         maximum = over_block(maximum, [](float a, float b) { return fmaxf(a, b); });
         for (long j = threadIdx.x; j < columns; j += blockDim.x) sum += power_of<FORM>(value_of(from[j]), maximum);
         sum = over_block(sum, [](float a, float b) { return a + b; });
-        if (FORM == PAIR) sum *= 0x1p-4f, sum *= 0x1p4f;
         const float inverse = 1.0f / sum;
         for (long j = threadIdx.x; j < columns; j += blockDim.x) to[j] = T(power_of<FORM>(value_of(from[j]), maximum) * inverse);
-        return;
+    } else {
+        for (long j = threadIdx.x; j < columns; j += blockDim.x) to[j] = T(power_of<FORM>(value_of(from[j]), maximum));
     }
-    for (long j = threadIdx.x; j < columns; j += blockDim.x) to[j] = T(power_of<FORM>(value_of(from[j]), maximum));
 }
 
 template <typename T> static int launch(int form, int passes, const void *x, void *y, long rows, long columns, cudaStream_t stream) {

@@ -81,7 +81,8 @@ def cudnn_version():
 
 
 def cudnn(x, y, log=False, dy=None):
-    """cudnnSoftmaxForward (or Backward: x is the output, y the gradient) over (rows, columns, 1, 1), accurate or log, one channel mode."""
+    """cudnnSoftmaxForward (or Backward: x is the output, y the gradient), accurate or log, over all of (rows, columns, 1, 1)'s instances:
+    its other mode, over channels, is a hundred times slower here."""
     found = _cudnn()
     if not found:
         return None
@@ -99,9 +100,9 @@ def cudnn(x, y, log=False, dy=None):
     def run(keeps=(x, y, dy)):
         library.cudnnSetStream(handle, ctypes.c_void_p(torch.cuda.current_stream().cuda_stream))
         if dy is None:
-            status = library.cudnnSoftmaxForward(handle, algorithm, 1, ctypes.byref(one), descriptor, a, ctypes.byref(zero), descriptor, b)
+            status = library.cudnnSoftmaxForward(handle, algorithm, 0, ctypes.byref(one), descriptor, a, ctypes.byref(zero), descriptor, b)
         else:
-            status = library.cudnnSoftmaxBackward(handle, algorithm, 1, ctypes.byref(one), descriptor, a, descriptor, d, ctypes.byref(zero),
+            status = library.cudnnSoftmaxBackward(handle, algorithm, 0, ctypes.byref(one), descriptor, a, descriptor, d, ctypes.byref(zero),
                                                   descriptor, b)
         if status:
             raise RuntimeError(f"cuDNN status {status}")
