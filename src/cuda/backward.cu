@@ -83,15 +83,15 @@ static __device__ __forceinline__ block_digits sum_block(const piece<TYPE, VECTO
     if (largest == 0) e = 0;
     if (e < -960) e = -960;
     lane_digits sums = digits_begin(e);
+    if (LOG) {
 #pragma unroll
-    for (int i = 0; i < y.elements; i++) {
-        float a = y.get(i), b = dy.get(i);
-        if (LOG)
-            digits_add(sums, (double)counted(a, b));
-        else if (exact_in_float)
-            digits_add(sums, (double)(a * b));
-        else
-            digits_add(sums, (double)b * (double)a);
+        for (int i = 0; i < y.elements; i++) digits_add(sums, (double)counted(y.get(i), dy.get(i)));
+    } else if (exact_in_float) {
+#pragma unroll
+        for (int i = 0; i < y.elements; i++) digits_add(sums, (double)(y.get(i) * dy.get(i)));
+    } else {
+#pragma unroll
+        for (int i = 0; i < y.elements; i++) digits_add(sums, (double)dy.get(i) * (double)y.get(i));
     }
     digits_end(sums, y.elements);
     d.high = whole ? lanes_sum_wide((int64_t)sums.high) : group_sum_wide((int64_t)sums.high, lanes);
@@ -152,7 +152,7 @@ static __global__ void __launch_bounds__(32 * GROUP_WARPS, 3) row_groups(const _
 
 /* A row per cluster: its warps hold a block each. */
 template <bool LOG, int TYPE>
-static __global__ void __launch_bounds__(512, TYPE == ELEMENT_FLOAT32 ? 1 : 2) row_blocks(const __grid_constant__ softmax_job job, row_shape shape, bool as_float) {
+static __global__ void __launch_bounds__(512, 1) row_blocks(const __grid_constant__ softmax_job job, row_shape shape, bool as_float) {
     const int VECTORS = 32 / packed<TYPE>::per;
     const int lane = (int)(threadIdx.x & 31), warp = (int)(threadIdx.x >> 5), warps = (int)(blockDim.x >> 5);
     const unsigned rank = cluster_rank(), cluster = cluster_blocks();
