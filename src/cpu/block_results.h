@@ -184,14 +184,38 @@ static NAME(place_of_block) NAME(place_in_row)(const NAME(block) *block) {
     return p;
 }
 
-/* Whether the block's results are far from all that scale must look after: the smallest normal number, and `most` but for the column of the
- * maximum. Then the bias may be left out: y is at least 2^-75 and hi at least 2^-70, so that v lo, which is 2^-24 of it or less, is normal
- * wherever more than its sign can matter (v hi has 48 bits). */
+/* Whether results are far from all that the general form must look after but `most`: the smallest normal number above all. Then the bias may be
+ * left out: y is at least 2^-75 and hi at least 2^-70, so that v lo, which is 2^-24 of it or less, is normal wherever more than its sign can
+ * matter (v hi has 48 bits). spread: how far the least score is below the row's maximum. */
+static inline int NAME(results_are_calm)(const NAME(factor) *f, double spread) {
+    return f->hi >= NAME(two_to)(OUT_BIAS - 70) && spread <= 32.0 && f->most >= NAME(two_to)(OUT_BIAS - 28);
+}
+
 static int NAME(block_is_calm)(const NAME(row_result) *r, const NAME(factor) *f, const NAME(place_of_block) *block, int holds_maximum) {
-    double above = r->maximum - (double)block->maximum;
-    if (f->hi < NAME(two_to)(OUT_BIAS - 70) || r->threshold != SMALLEST_NORMAL) return 0;
-    if ((double)block->least < r->maximum - 32.0 || r->most.hi < 0x1p-28) return 0;
-    return holds_maximum ? block->at >= 0 : above >= (double)block->margin;
+    if (r->threshold != SMALLEST_NORMAL || !NAME(results_are_calm)(f, r->maximum - (double)block->least)) return 0;
+    return holds_maximum ? block->at >= 0 : r->maximum - (double)block->maximum >= (double)block->margin;
+}
+
+/* y = v factor; calm: results_are_calm, and none but the maximum's own (column at; -1: not in this block) reaches `most`. */
+static void NAME(scale_block)(const REAL *v, int count, const NAME(factor) *f, int calm, int at, int is_short, int streams, REAL *y) {
+    NAME(factor) plain = *f;
+    if (!calm) {
+        NAME(results)(v, count, f, y, 0, is_short, streams);
+        return;
+    }
+    plain.hi *= NAME(two_to)(-OUT_BIAS);
+    plain.lo *= NAME(two_to)(-OUT_BIAS);
+    if (at < 0 || !streams) {
+        NAME(results)(v, count, &plain, y, 1, is_short, streams);
+        if (at >= 0) y[at] = NAME(unbiased)(f->most);
+    } else { /* the maximum's vector apart: a line that has gone past the cache is better not touched again */
+        int head = NAME(columns_to_alignment)(y), first = at < head ? 0 : head + (at - head) / LANES * LANES;
+        int last = at < head ? head : first + LANES;
+        if (last > count) last = count;
+        NAME(results)(v, first, &plain, y, 1, is_short, 1);
+        NAME(results)(v + first, last - first, f, y + first, 0, is_short, 1);
+        NAME(results)(v + last, count - last, &plain, y + last, 1, is_short, 1);
+    }
 }
 
 /* y = v factor for one block of terms, in place or not; streams: past the cache. */
@@ -221,23 +245,7 @@ static void NAME(block_results)(const NAME(row_result) *r, arithmetic kind, cons
         NAME(scale_far)(v, count, &f, y);
     } else if (f.hi < SMALLEST_NORMAL) {
         NAME(scale)(v, count, &f, y);
-    } else if (!NAME(block_is_calm)(r, &f, block, equal)) {
-        NAME(results)(v, count, &f, y, 0, arithmetic_is_short(kind), streams);
     } else {
-        NAME(factor) plain = f;
-        plain.hi *= NAME(two_to)(-OUT_BIAS);
-        plain.lo *= NAME(two_to)(-OUT_BIAS);
-        if (!equal || !streams) {
-            NAME(results)(v, count, &plain, y, 1, arithmetic_is_short(kind), streams);
-            if (equal) y[block->at] = NAME(unbiased)(f.most);
-        } else { /* the maximum's vector apart: a line that has gone past the cache is better not touched again */
-            int first = NAME(columns_to_alignment)(y), last;
-            first = block->at < first ? 0 : first + (block->at - first) / LANES * LANES;
-            last = first + LANES < count ? first + LANES : count;
-            if (first == 0 && NAME(columns_to_alignment)(y)) last = NAME(columns_to_alignment)(y) < count ? NAME(columns_to_alignment)(y) : count;
-            NAME(results)(v, first, &plain, y, 1, arithmetic_is_short(kind), 1);
-            NAME(results)(v + first, last - first, &f, y + first, 0, arithmetic_is_short(kind), 1);
-            NAME(results)(v + last, count - last, &plain, y + last, 1, arithmetic_is_short(kind), 1);
-        }
+        NAME(scale_block)(v, count, &f, NAME(block_is_calm)(r, &f, block, equal), equal ? block->at : -1, arithmetic_is_short(kind), streams, y);
     }
 }

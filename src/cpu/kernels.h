@@ -41,7 +41,7 @@ static void run_rows(const softmax_job *job, int64_t first, int64_t last, const 
         return;
     }
     if (job->op != OPERATION_CROSS_ENTROPY && !is_backward(job)) {
-        is_double(job) ? forward_rows_double(job, first, last) : forward_rows_float(job, first, last);
+        is_double(job) ? all_rows_double(job, first, last) : all_rows_float(job, first, last);
         return;
     }
     for (int64_t row = first; row < last; row++) {
