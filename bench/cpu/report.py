@@ -12,7 +12,7 @@ CEILINGS = {"cache": ("memcpy", "plain copy"), "cold": ("memcpy", "plain copy", 
             "stream": ("non-temporal copy", "plain copy", "memcpy")}
 BUSY = 0.05  # a row is marked where other processes took more of the processors
 FIELDS = ["operation", "type", "shape", "mode", "threads", "values", "contestant", "owner", "seconds", "low", "high", "turns", "calls",
-          "gelem", "share", "ratio", "ulp"]
+          "gelem", "share", "ratio", "ulp", "others"]
 
 
 def processor():
@@ -107,8 +107,10 @@ class Report:
         row = result.row
         lines = [f"### {row.operation} {row.type} {row.shape_text}, " +
                  {"cache": "in cache", "stream": "out of cache", "cold": "cold single call"}[row.mode] +
-                 f", {row.threads} thread{'s' if row.threads > 1 else ''}" + ("" if row.values == "normal" else f", values {row.values}"), "",
-                 "| | memory of results | median | spread | Gelem/s | of the ceiling | to best rival | max ULP |", "|---|---|---:|---:|---:|---:|---:|---:|"]
+                 f", {row.threads} thread{'s' if row.threads > 1 else ''}" + ("" if row.values == "normal" else f", values {row.values}"), ""]
+        if result.others > BUSY:
+            lines += [f"Disturbed: other processes took {percent(result.others)} of the processors.", ""]
+        lines += ["| | memory of results | median | spread | Gelem/s | of the ceiling | to best rival | max ULP |", "|---|---|---:|---:|---:|---:|---:|---:|"]
         order = sorted(result.results, key=lambda r: (r["rival"] != "libsoftmax", r["rival"] == "ceiling", r["seconds"]))
         for r in order:
             ceiling = r["rival"] == "ceiling"
@@ -138,7 +140,7 @@ class Report:
         return "ok" if good else "**MISSED**"
 
     def row_verdicts(self, bar, row, result):
-        lines, ours, where = [], result.ours, f"{row.shape_text}"
+        lines, ours, where = [], result.ours, row.shape_text + (" (disturbed)" if result.others > BUSY else "")
         best = "" if not result.best else f"{result.best['contestant']}, {result.best['gelem']:.2f} Gelem/s"
         if bar.must and ours["ratio"] is not None:
             aim = percent(bar.aim_share) if bar.aim_share else f"{bar.aim} times" if bar.aim else ""
@@ -208,4 +210,4 @@ class Report:
                 for r in result.results:
                     rounded = {key: f"{r[key]:.6g}" if isinstance(r[key], float) else r[key] for key in r}
                     writer.writerow({"operation": row.operation, "type": row.type, "shape": row.shape_text, "mode": row.mode,
-                                     "threads": row.threads, "values": row.values} | rounded)
+                                     "threads": row.threads, "values": row.values, "others": f"{result.others:.2f}"} | rounded)
