@@ -13,6 +13,8 @@ static int is_forward(const softmax_job *job) {
     return job->op == OPERATION_SOFTMAX || job->op == OPERATION_LOG_SOFTMAX || job->op == OPERATION_LOGSUMEXP;
 }
 
+#define FEW_ROWS 2 /* a vector of rows costs as much as so many on their own */
+
 /* Rows that are worked on as many at a time as a vector has lanes. */
 static int are_short_rows(const softmax_job *job) {
     return is_forward(job) && job->columns > 0 && job->columns <= SHORT_COLUMNS && job->scale == 1.0 && !job->bias.data;
@@ -36,7 +38,7 @@ static void run_rows(const softmax_job *job, int64_t first, int64_t last, const 
         is_double(job) ? strips_double(job, first, last) : strips_float(job, first, last);
         return;
     }
-    if (are_short_rows(job)) {
+    if (last - first > FEW_ROWS && are_short_rows(job)) {
         is_double(job) ? short_rows_double(job, first, last) : short_rows_float(job, first, last);
         return;
     }

@@ -83,11 +83,14 @@ static void NAME(short_logsumexp)(const NAME(short_group) *g, const NAME(lanes) 
         if (!(s->far >> i & 1)) store_real(row_address(job, &job->out, &p), job->out.type, (double)value[i]);
 }
 
-APART void NAME(short_store)(NAME(short_group) *g, const NAME(lanes) *s, const softmax_job *job) {
+APART void NAME(short_store)(NAME(short_group) *g, const NAME(lanes) *s, const softmax_job *job, int streams) {
     int columns = (int)job->columns, pitch = NAME(short_pitch)(columns), direct = !s->far && NAME(rows_in_place)(g, job, &job->out);
+    int64_t out_pitch = job->out.row_stride[job->dimensions - 1] / (int64_t)sizeof(REAL);
     place p = g->first;
-    g->out = direct ? (REAL *)(void *)row_address(job, &job->out, &p) : g->buffer;
-    g->out_pitch = direct ? job->out.row_stride[job->dimensions - 1] / (int64_t)sizeof(REAL) : pitch;
+    REAL *out = direct ? (REAL *)(void *)row_address(job, &job->out, &p) : NULL;
+    streams &= direct && out_pitch == columns && (uintptr_t)out % sizeof(VECTOR) == 0;
+    g->out = direct && !streams ? out : g->buffer;
+    g->out_pitch = direct ? out_pitch : pitch;
     if (job->op == OPERATION_SOFTMAX && !s->patch)
         NAME(short_results)(g, s, columns, 0, 0);
     else if (job->op == OPERATION_SOFTMAX)
@@ -96,6 +99,7 @@ APART void NAME(short_store)(NAME(short_group) *g, const NAME(lanes) *s, const s
         NAME(short_results)(g, s, columns, 1, 0);
     else
         NAME(short_results)(g, s, columns, 1, LANES_CONSTANT);
+    for (int j = 0; streams && j < columns; j++) V(stream)(out + j * LANES, V(load)(g->buffer + j * LANES));
     if (direct) return;
     for (int i = 0; i < g->count; i++, next_place(job, &p))
         if (!(s->far >> i & 1))
@@ -106,18 +110,22 @@ static void NAME(short_rows)(const softmax_job *job, int64_t first, int64_t last
     NAME(short_group) group[SHORT_GROUPS];
     NAME(lanes) s[SHORT_GROUPS];
     place p = place_of_row(job, first);
-    int columns = (int)job->columns, plain = NAME(scores_are_elements)(job);
+    int columns = (int)job->columns, plain = NAME(scores_are_elements)(job), streams = job->op != OPERATION_LOGSUMEXP && softmax_cpu_streams(job);
     for (int64_t row = first; row < last; row += LANES * SHORT_GROUPS) {
         int groups = 0;
         for (int64_t r = row; r < last && groups < SHORT_GROUPS; r += LANES, groups++) {
             NAME(short_group) *g = &group[groups];
+            const char *ahead = (const char *)g->tile; /* nothing new */
             g->first = p;
             g->count = last - r < LANES ? (int)(last - r) : LANES;
             NAME(short_scores)(g, job, plain);
             NAME(short_tile)(g, columns);
+            /* the group after next: a line a column, if its rows follow each other */
+            if (g->in != g->buffer && g->in_pitch == columns && last - r > SHORT_GROUPS * LANES)
+                ahead = (const char *)(g->in + SHORT_GROUPS * LANES * columns);
             NAME(lanes_begin)(&s[groups]);
             NAME(lanes_scan)(&s[groups], g->tile, columns);
-            NAME(lanes_sum)(&s[groups], job, g->tile, columns, job->op == OPERATION_SOFTMAX, (const char *)g->tile, 0);
+            NAME(lanes_sum)(&s[groups], job, g->tile, columns, job->op == OPERATION_SOFTMAX, ahead, ahead == (const char *)g->tile ? 0 : 64);
             skip_places(job, &p, LANES);
         }
         NAME(read_lanes)(s, groups, job->kind, NAME(lane_want_of)(job->op));
@@ -125,9 +133,10 @@ static void NAME(short_rows)(const softmax_job *job, int64_t first, int64_t last
             if (job->op == OPERATION_LOGSUMEXP)
                 NAME(short_logsumexp)(&group[i], &s[i], job);
             else
-                NAME(short_store)(&group[i], &s[i], job);
+                NAME(short_store)(&group[i], &s[i], job, streams);
             for (int lane = 0; s[i].far && lane < group[i].count; lane++)
                 if (s[i].far >> lane & 1) NAME(forward_rows)(job, row + i * LANES + lane, row + i * LANES + lane + 1);
         }
     }
+    if (streams) stream_end();
 }
