@@ -45,9 +45,7 @@ if(SOFTMAX_HAVE_CUDA)
         get_filename_component(name ${file} NAME)
         set(object ${CMAKE_CURRENT_BINARY_DIR}/cuda/${name}.o)
         set(file_flags ${flags})
-        if(name STREQUAL "slow_row.cu") # called by kernels that have no more registers
-            list(APPEND file_flags -maxrregcount=64)
-        elseif(name STREQUAL "loss_slow_row.cu")
+        if(name MATCHES "slow_row.cu$") # called by kernels that have no more registers
             list(APPEND file_flags -maxrregcount=56)
         endif()
         add_custom_command(OUTPUT ${object} DEPENDS ${file} DEPFILE ${object}.d COMMENT "nvcc ${name}"

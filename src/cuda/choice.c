@@ -34,12 +34,18 @@ static int element_bytes(element type)
 static int is_plain(const softmax_job *job)
 {
     int bytes = element_bytes(job->x.type), has_y = job->op != OPERATION_LOGSUMEXP;
-    return is_forward(job->op) && job->dimensions == 1 && job->kind != ARITHMETIC_64 && !job->bias.data && !job->mask.data &&
+    return job->dimensions == 1 && job->kind != ARITHMETIC_64 && !job->bias.data && !job->mask.data &&
            !job->lengths.data && !job->causal && job->softcap == 0.0 && job->scale == 1.0 &&
            (job->x.column_stride == bytes || job->columns == 1) && (uintptr_t)job->x.data % (uintptr_t)bytes == 0 &&
            (has_y ? job->out.type == job->x.type && (job->out.column_stride == bytes || job->columns == 1) &&
                         (uintptr_t)job->out.data % (uintptr_t)bytes == 0
                   : job->x.type == ELEMENT_FLOAT32);
+}
+
+/* Whether every element lies on a multiple of its size. */
+static int lies_well(const operand *a)
+{
+    return !a->data || (uintptr_t)a->data % (uintptr_t)element_bytes(a->type) == 0;
 }
 
 /* Whether every row begins at a multiple of `bytes` and ends at one. */
@@ -58,29 +64,38 @@ static int is_aligned(const softmax_job *job, int bytes)
     return 1;
 }
 
-/* ---- The table: thread blocks of a row, by its columns ------------------------------------------------------------- */
+/* ---- The tables: thread blocks of a row, by its columns ------------------------------------------------------------ */
 
 typedef struct table_row {
     int64_t columns; /* up to so many */
     int cluster;     /* 1: a thread block */
 } table_row;
 
-/* Measured on an H200 (docs/results): a thread block has at most 16 warps of a block of columns each, a cluster 16 thread blocks. */
-static const table_row float32_table[] = {{16 * 1024, 1}, {32 * 1024, 8}, {64 * 1024, 8}, {256 * 1024, 16}};
-static const table_row half_table[] = {{16 * 1024, 1}, {32 * 1024, 8}, {64 * 1024, 8}, {256 * 1024, 16}};
-enum { TABLE_ROWS = 4, MOST_WARPS = 16 };
+enum { TABLE_ROWS = 4, MOST_BLOCKS = 16 /* of columns in a thread block: a warp each */ };
 
-static int choose_rows(const softmax_job *job, const cuda_device *device, cuda_kernel wanted, cuda_shape *shape)
+/* Measured on an H200: docs/results. */
+static const table_row float32_table[TABLE_ROWS] = {{16 * 1024, 1}, {32 * 1024, 8}, {64 * 1024, 8}, {256 * 1024, 16}};
+static const table_row half_table[TABLE_ROWS] = {{16 * 1024, 1}, {32 * 1024, 8}, {64 * 1024, 8}, {256 * 1024, 16}};
+/* Through options: twice the registers. Without clusters, a thread block as far as it goes. */
+static const table_row scores_table[TABLE_ROWS] = {{4 * 1024, 1}, {16 * 1024, 4}, {32 * 1024, 8}, {256 * 1024, 16}};
+static const table_row no_clusters[TABLE_ROWS] = {{16 * 1024, 1}, {16 * 1024, 1}, {16 * 1024, 1}, {16 * 1024, 1}};
+
+static int choose_rows(const softmax_job *job, const cuda_device *device, cuda_kernel wanted, const table_row *row,
+                       cuda_shape *shape)
 {
-    const table_row *row = job->x.type == ELEMENT_FLOAT32 ? float32_table : half_table, *end = row + TABLE_ROWS;
     int blocks = (int)((job->columns + SOFTMAX_BLOCK_COLUMNS - 1) / SOFTMAX_BLOCK_COLUMNS);
+    const table_row *end;
+    if (device->capability < 90 || wanted == CUDA_BLOCK)
+        row = no_clusters;
+    end = row + TABLE_ROWS;
     while (row < end && (job->columns > row->columns || (wanted == CUDA_CLUSTER && row->cluster == 1)))
         row++;
-    if (row == end || (row->cluster > 1 && (wanted == CUDA_BLOCK || device->capability < 90)))
+    if (row == end || job->rows > INT32_MAX / row->cluster)
         return 0;
     shape->kernel = row->cluster > 1 ? CUDA_CLUSTER : CUDA_BLOCK;
     shape->cluster = row->cluster;
     shape->warps = (blocks + row->cluster - 1) / row->cluster;
+    shape->full_blocks = job->columns > blocks * (int64_t)SOFTMAX_BLOCK_COLUMNS - SOFTMAX_BLOCK_COLUMNS / 4 || blocks > 8;
     return 1;
 }
 
@@ -88,31 +103,38 @@ static int choose_rows(const softmax_job *job, const cuda_device *device, cuda_k
 
 static int choose_short(const softmax_job *job, cuda_shape *shape)
 {
-    int bytes = element_bytes(job->x.type);
+    int bytes = element_bytes(job->x.type), lane_bytes;
     if (job->columns > SOFTMAX_BLOCK_COLUMNS)
         return 0;
     shape->kernel = CUDA_WARP;
-    shape->warps = 4;
     for (shape->lane_columns = 2; 32 * shape->lane_columns < job->columns; shape->lane_columns *= 2)
         ;
-    while (shape->lane_columns < 32 && !is_aligned(job, shape->lane_columns * bytes < 16 ? shape->lane_columns * bytes : 16))
+    lane_bytes = shape->lane_columns * bytes;
+    shape->vectors = is_aligned(job, lane_bytes < 16 ? lane_bytes : 16);
+    if (!shape->vectors)
         shape->lane_columns = 32;
-    shape->vectors = is_aligned(job, shape->lane_columns * bytes < 16 ? shape->lane_columns * bytes : 16);
     return 1;
 }
 
 int softmax_cuda_choose(const softmax_job *job, const cuda_device *device, cuda_kernel wanted, cuda_shape *shape)
 {
-    int any = wanted == CUDA_ANY_KERNEL, plain = is_plain(job);
+    int any = wanted == CUDA_ANY_KERNEL, rows = any || wanted == CUDA_BLOCK || wanted == CUDA_CLUSTER;
     if (softmax_cuda_is_gradient(job->op))
         return softmax_cuda_choose_gradient(job, device, wanted, shape);
     memset(shape, 0, sizeof *shape);
     shape->multiprocessors = device->multiprocessors;
-    shape->vectors = is_aligned(job, 16);
-    if (plain && (any || wanted == CUDA_WARP) && choose_short(job, shape))
+    if (!is_forward(job->op))
+        return 0;
+    if (is_plain(job)) {
+        if ((any || wanted == CUDA_WARP) && choose_short(job, shape))
+            return 1;
+        shape->vectors = is_aligned(job, 16);
+        if (rows && choose_rows(job, device, wanted, job->x.type == ELEMENT_FLOAT32 ? float32_table : half_table, shape))
+            return 1;
+    } else if (job->kind != ARITHMETIC_64 && lies_well(&job->x) && lies_well(&job->out) && lies_well(&job->bias) && rows && choose_rows(job, device, wanted, scores_table, shape)) {
+        shape->scores = 1;
         return 1;
-    if (plain && (any || wanted == CUDA_BLOCK || wanted == CUDA_CLUSTER) && choose_rows(job, device, wanted, shape))
-        return 1;
+    }
     shape->kernel = CUDA_GENERIC;
-    return (any || wanted == CUDA_GENERIC) && is_forward(job->op);
+    return any || wanted == CUDA_GENERIC;
 }

@@ -22,7 +22,9 @@ typedef struct cuda_device {
 typedef struct cuda_shape {
     cuda_kernel kernel;
     int multiprocessors;
+    int scores;  /* not plain rows: element by element, through options and strides */
     int vectors; /* accesses of 16 bytes, or of what a lane holds of a short row; otherwise element by element */
+    int full_blocks; /* the row's last block of columns is full, or nearly so, or one of many */
     int warps;   /* in a thread block */
     int cluster; /* thread blocks of a row */
     int lane_columns; /* CUDA_WARP: columns of a row in a lane */

@@ -16,6 +16,10 @@ cudaError_t softmax_cuda_generic_forward(const softmax_job *job, const cuda_shap
 cudaError_t softmax_cuda_rows_float32(const softmax_job *job, const cuda_shape *shape);
 cudaError_t softmax_cuda_rows_float16(const softmax_job *job, const cuda_shape *shape);
 cudaError_t softmax_cuda_rows_bfloat16(const softmax_job *job, const cuda_shape *shape);
+/* scores_*.cu: rows in registers with any options and strides; results of that type, the scores' type may be another beside float32 */
+cudaError_t softmax_cuda_scores_float32(const softmax_job *job, const cuda_shape *shape);
+cudaError_t softmax_cuda_scores_float16(const softmax_job *job, const cuda_shape *shape);
+cudaError_t softmax_cuda_scores_bfloat16(const softmax_job *job, const cuda_shape *shape);
 /* short_*.cu: several rows a warp */
 cudaError_t softmax_cuda_short_float32(const softmax_job *job, const cuda_shape *shape);
 cudaError_t softmax_cuda_short_float16(const softmax_job *job, const cuda_shape *shape);

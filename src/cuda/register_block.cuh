@@ -6,13 +6,35 @@
 #include "cells.cuh"
 #include "warp_sums.cuh"
 
+/* What a warp finds of its block, before the maximum's own term is taken off. */
+struct block_sums {
+    float maximum;     /* -inf: nothing in it; NaN: a NaN */
+    float maximum_low; /* scores with options: the maximum is maximum + maximum_low */
+    float kb;
+    uint32_t high, low; /* digits of all its terms */
+};
+
 /* What the row must know of a block. */
 struct block_note {
-    float maximum; /* -inf: nothing in it; NaN: a NaN */
-    float top;     /* the maximum's v */
+    float maximum;
+    float maximum_low;
+    float top; /* the maximum's v */
     int kb;
     uint64_t digits; /* without the maximum, in units 2^(kb - 41); there are no negative ones */
 };
+
+/* Once a block; where there are several, a lane for each. */
+template <arithmetic KIND> static __device__ __forceinline__ block_note note_of(const block_sums &s) {
+    const float floor_score = term32_floor(s.kb);
+    const term32 top = term32_fast(fmaxf(s.maximum, floor_score), s.maximum >= floor_score ? s.maximum_low : 0.0f, TERM32_MAGIC + SOFTMAX_BIAS - s.kb, KIND);
+    block_note n;
+    n.maximum = s.maximum;
+    n.maximum_low = s.maximum_low;
+    n.top = top.v;
+    n.kb = (int)s.kb;
+    n.digits = (uint64_t)((int64_t)(int32_t)(s.high - top.high) * (1 << (TERM32_LOW_UNIT - TERM32_HIGH_UNIT)) + (int32_t)(s.low - top.low));
+    return n;
+}
 
 /* One term's value; the bits of its digits are added up with their constants left in. */
 template <arithmetic KIND> static __device__ __forceinline__ float add_term(float z, float magic, uint32_t &high, uint32_t &low) {
@@ -45,32 +67,35 @@ template <arithmetic KIND> static __device__ __forceinline__ float add_term(floa
 /* Whether a note tells of scores that the fast terms are not for. */
 static __device__ __forceinline__ bool is_slow(const block_note &n) { return fabsf(n.maximum) >= TERM32_LIMIT && fabsf(n.maximum) < INFINITY; }
 
-/* The block's note from each lane's two largest and scores; KEEP_SCORES: z stay as they are, else they become v. */
-template <arithmetic KIND, int N, bool KEEP_SCORES>
-static __device__ __forceinline__ block_note sum_block(float first, float second, float *z) {
-    block_note note;
+/* The block's sums from each lane's two largest and scores; KEEP_SCORES: z stay as they are, else they become v. count: its columns; of PARTS
+ * parts those without any are left out, which costs full blocks 2 to 4 % of their speed. */
+template <arithmetic KIND, int N, bool KEEP_SCORES, int PARTS>
+static __device__ __forceinline__ block_sums sum_block(float first, float second, float *z, int count) {
+    const int in_part = N / PARTS;
+    block_sums s;
     uint32_t key = order_of(first), top = __reduce_max_sync(EVERY_LANE, key);
     uint32_t owners = __ballot_sync(EVERY_LANE, key == top);
     if ((int)(threadIdx.x & 31) == __ffs(owners) - 1) key = order_of(second);
     second = of_order(__reduce_max_sync(EVERY_LANE, key));
-    note.maximum = of_order(top) + 0.0f; /* -0 is taken as +0 */
-    const float maximum = note.maximum == -INFINITY ? 0.0f : note.maximum;
-    const float kb = term32_exponent(fmaxf(second, maximum - TERM32_SPREAD));
-    const float magic = TERM32_MAGIC + SOFTMAX_BIAS - kb, floor_score = term32_floor(kb);
-    uint32_t high = 0, low = 0, high_top = 0, low_top = 0;
+    s.maximum = of_order(top) + 0.0f; /* -0 is taken as +0 */
+    s.maximum_low = 0.0f;
+    const float maximum = s.maximum == -INFINITY ? 0.0f : s.maximum;
+    s.kb = term32_exponent(fmaxf(second, maximum - TERM32_SPREAD));
+    const float magic = TERM32_MAGIC + SOFTMAX_BIAS - s.kb, floor_score = term32_floor(s.kb);
+    uint32_t high = 0, low = 0, taken = 0;
 #pragma unroll
-    for (int i = 0; i < N; i++) {
-        float v = add_term<KIND>(fmaxf(z[i], floor_score), magic, high, low);
-        if (!KEEP_SCORES) z[i] = v;
+    for (int p = 0; p < PARTS; p++) {
+        if (p > 0 && count <= p * in_part * 32) break;
+        taken += in_part * 32;
+#pragma unroll
+        for (int i = p * in_part; i < (p + 1) * in_part; i++) {
+            float v = add_term<KIND>(fmaxf(z[i], floor_score), magic, high, low);
+            if (!KEEP_SCORES) z[i] = v;
+        }
     }
-    high = __reduce_add_sync(EVERY_LANE, high);
-    low = __reduce_add_sync(EVERY_LANE, low);
-    note.top = add_term<KIND>(fmaxf(note.maximum, floor_score), magic, high_top, low_top);
-    high -= high_top + (uint32_t)(N * 32 - 1) * float_bits(TERM32_HIGH);
-    low -= low_top + (uint32_t)(N * 32 - 1) * float_bits(TERM32_LOW);
-    note.digits = (uint64_t)((int64_t)(int32_t)high * (1 << (TERM32_LOW_UNIT - TERM32_HIGH_UNIT)) + (int32_t)low);
-    note.kb = (int)kb;
-    return note;
+    s.high = __reduce_add_sync(EVERY_LANE, high) - taken * float_bits(TERM32_HIGH);
+    s.low = __reduce_add_sync(EVERY_LANE, low) - taken * float_bits(TERM32_LOW);
+    return s;
 }
 
 /* e^maximum = f 2^k of a block that is not slow, as exp_of_maximum gives it. */
@@ -89,10 +114,12 @@ template <arithmetic KIND> static __device__ __forceinline__ double top_power(co
 /* How a row's blocks become results: from its sum 2^k (f + rest). */
 struct row_answer {
     float maximum;
+    float maximum_low;
     int k;
     double inverse;  /* 2^k / sum */
     float most;      /* the largest result, 2^64 times its size */
     float minus_log; /* maximum - logsumexp */
+    float minus_log_low;
     float logsumexp;
     int slow; /* nothing here counts: the row is for the generic code */
 };
@@ -105,12 +132,13 @@ template <typename T> static __device__ __forceinline__ uint32_t constant_of(con
     return cell<T>::nan;
 }
 
-template <arithmetic KIND, bool LOG> static __device__ __forceinline__ row_answer answer_of(float maximum, int k, double f, double rest) {
+template <arithmetic KIND, bool LOG> static __device__ __forceinline__ row_answer answer_of(float maximum, float maximum_low, int k, double f, double rest) {
     row_answer r;
     r.maximum = maximum;
+    r.maximum_low = maximum_low;
     r.k = k;
     r.inverse = 0.0;
-    r.most = r.minus_log = 0.0f;
+    r.most = r.minus_log = r.minus_log_low = 0.0f;
     r.logsumexp = maximum != maximum ? bits_float(0x7fc00000u) : maximum;
     r.slow = 0;
     if (!LOG) {
@@ -119,8 +147,9 @@ template <arithmetic KIND, bool LOG> static __device__ __forceinline__ row_answe
     } else if (!is_constant(r)) {
         pair ratio = {rest / f, 0.0}, logarithm = log1p_pair(ratio), sum;
         r.minus_log = (float)(0.0 - logarithm.hi);
+        r.minus_log_low = (float)((-logarithm.hi - (double)r.minus_log) - logarithm.lo);
         sum = two_sum((double)maximum, logarithm.hi);
-        r.logsumexp = round_to_float32(sum.hi + (sum.lo + (logarithm.lo + 0.0)));
+        r.logsumexp = round_to_float32(sum.hi + (sum.lo + (logarithm.lo + (double)maximum_low)));
     }
     return r;
 }
@@ -134,23 +163,23 @@ struct register_factor {
     bool is_plain; /* short arithmetic: hi is 2^-64 of the others' scale, and one multiplication is all */
 };
 
-template <arithmetic KIND> static __device__ __forceinline__ register_factor factor_of(const row_answer &r, float maximum, float top, int kb) {
+template <arithmetic KIND> static __device__ __forceinline__ register_factor factor_of(const row_answer &r, const block_note &n) {
     register_factor f;
-    int exponent = kb - SOFTMAX_BIAS - r.k + 64;
-    f.is_far = kb - r.k < -140;
+    int exponent = n.kb - SOFTMAX_BIAS - r.k + 64;
+    f.is_far = n.kb - r.k < -140;
     f.hi = f.lo = 0.0f;
     f.most = f.cut = r.most;
-    f.is_plain = KIND != ARITHMETIC_32 && exponent >= -50 && maximum != -INFINITY;
+    f.is_plain = KIND != ARITHMETIC_32 && exponent >= -50 && n.maximum != -INFINITY;
     if (f.is_plain) { /* the inverse is a float: only its exponent moves */
         f.hi = bits_float(float_bits((float)r.inverse) + ((uint32_t)(exponent - 64) << 23));
         return f;
     }
-    if (maximum != -INFINITY && exponent >= -195) {
+    if (n.maximum != -INFINITY && exponent >= -195) {
         if (f.is_far) exponent += 100;
         double g = r.inverse * bits_double((uint64_t)(1023 + exponent) << 52);
         f.hi = (float)g;
         if (KIND == ARITHMETIC_32) f.lo = (float)(g - (double)f.hi);
-        if (maximum == r.maximum) f.cut = fmaf(top, f.hi, top * f.lo);
+        if (n.maximum == r.maximum && n.maximum_low == r.maximum_low) f.cut = fmaf(n.top, f.hi, n.top * f.lo);
     }
     return f;
 }

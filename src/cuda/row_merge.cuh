@@ -4,17 +4,20 @@
 #define SOFTMAX_CUDA_ROW_MERGE_CUH
 
 #include "register_block.cuh"
+#include "slow_row.cuh"
 
 #define NO_TOP (-0x2000000) /* below the top of any term, and 32 times it fits an int */
 
-/* What is known of some of a row's blocks: their maximum, e^maximum = f 2^k, and the sum of all else. 56 bytes */
+/* What is known of some of a row's blocks: their maximum, e^maximum = f 2^k, and the sum of all else. */
 struct row_part {
     double f;
     int64_t limb[ACCUMULATOR_FIRST_LIMBS];
     float maximum;
+    float maximum_low;
     int k;
     int top;
     int slow;
+    int unused;
 };
 
 /* Its sum of all else times 2^-k. So far below the maximum that it is not in this range, no result depends on it. */
@@ -46,18 +49,29 @@ static __device__ __forceinline__ void add_limbs(const int64_t mine[ACCUMULATOR_
     sum[2] = ((int64_t)high2 << 27) + __reduce_add_sync(EVERY_LANE, (uint32_t)mine[2] & mask);
 }
 
+/* The first lane with the largest maximum. */
+template <bool LOW> static __device__ __forceinline__ int owner_of(bool mine, float low) {
+    if (LOW) {
+        const uint32_t key = mine ? order_of(low) : 0u, top_key = __reduce_max_sync(EVERY_LANE, key); /* by every lane */
+        mine = mine && key == top_key;
+    }
+    return __ffs(__ballot_sync(EVERY_LANE, mine)) - 1;
+}
+
 /* Notes of count <= 16 blocks, note b in lanes b and b + 16: one adds the digits, the other the maximum. The same in every lane. */
-template <arithmetic KIND> static __device__ __forceinline__ row_part merge_notes(const block_note &n, bool present) {
+/* LOW: maxima have low parts. */
+template <arithmetic KIND, bool LOW> static __device__ __forceinline__ row_part merge_notes(const block_note &n, bool present) {
     const int lane = threadIdx.x & 31;
     const bool digits = lane < 16;
     row_part p;
     double f = 0.0;
     int k = 0;
     const uint32_t key = present ? order_of(n.maximum) : 0u, top_key = __reduce_max_sync(EVERY_LANE, key);
-    const int owner = __ffs(__ballot_sync(EVERY_LANE, key == top_key)) - 1; /* the digits' lane; the maximum's is 16 on */
+    const int owner = owner_of<LOW>(key == top_key, n.maximum_low); /* the digits' lane; the maximum's is 16 on */
     p.slow = __any_sync(EVERY_LANE, present && is_slow(n));
     p.maximum = of_order(top_key);
-    if (present && fabsf(n.maximum) < TERM32_LIMIT) f = top_power<KIND>(n, k);
+    if (present && fabsf(n.maximum) < TERM32_LIMIT) f = LOW && KIND == ARITHMETIC_32 ? softmax_cuda_top_power(n.maximum, n.maximum_low, k) : top_power<KIND>(n, k);
+    p.maximum_low = LOW ? __shfl_sync(EVERY_LANE, n.maximum_low, owner) : 0.0f;
     p.k = __shfl_sync(EVERY_LANE, k, owner);
     p.f = __shfl_sync(EVERY_LANE, f, owner);
     uint64_t magnitude = digits ? (present ? n.digits : 0) : lane == owner + 16 ? 0 : (uint64_t)(f * 0x1p52);
@@ -71,13 +85,14 @@ template <arithmetic KIND> static __device__ __forceinline__ row_part merge_note
 }
 
 /* Parts of count <= 16 thread blocks, part c in lanes c and c + 16 likewise. */
-static __device__ __forceinline__ row_part merge_parts(const row_part *parts, int count) {
+template <bool LOW> static __device__ __forceinline__ row_part merge_parts(const row_part *parts, int count) {
     const int lane = threadIdx.x & 31;
     const bool present = (lane & 15) < count, sums = lane < 16;
     const row_part n = parts[present ? lane & 15 : 0];
     row_part p;
     const uint32_t key = present ? order_of(n.maximum) : 0u, top_key = __reduce_max_sync(EVERY_LANE, key);
-    const int owner = __ffs(__ballot_sync(EVERY_LANE, key == top_key)) - 1;
+    const int owner = owner_of<LOW>(key == top_key, n.maximum_low);
+    p.maximum_low = LOW ? __shfl_sync(EVERY_LANE, n.maximum_low, owner) : 0.0f;
     p.slow = __any_sync(EVERY_LANE, present && n.slow);
     p.maximum = of_order(top_key);
     p.k = __shfl_sync(EVERY_LANE, n.k, owner);
@@ -105,13 +120,13 @@ template <arithmetic KIND, bool LOG> static __device__ __forceinline__ row_answe
         f = top_power<KIND>(n, k);
         rest = (double)n.digits * bits_double((uint64_t)(1023 + n.kb - TERM32_LOW_UNIT - k) << 52);
     }
-    r = answer_of<KIND, LOG>(n.maximum, k, f, rest);
+    r = answer_of<KIND, LOG>(n.maximum, 0.0f, k, f, rest);
     r.slow = is_slow(n);
     return r;
 }
 
 template <arithmetic KIND, bool LOG> static __device__ __forceinline__ row_answer answer_of_part(const row_part &p) {
-    row_answer r = answer_of<KIND, LOG>(p.maximum, p.k, p.f, read_rest(p));
+    row_answer r = answer_of<KIND, LOG>(p.maximum, p.maximum_low, p.k, p.f, read_rest(p));
     r.slow = p.slow;
     return r;
 }

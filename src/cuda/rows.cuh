@@ -3,86 +3,18 @@
 #ifndef SOFTMAX_CUDA_ROWS_CUH
 #define SOFTMAX_CUDA_ROWS_CUH
 
+#include "clusters.cuh"
 #include "operands.cuh"
 #include "row_merge.cuh"
 #include "slow_row.cuh"
 
-#define MOST_WARPS 16
-#define MOST_CLUSTER 16
 #define LANE_COLUMNS (SOFTMAX_BLOCK_COLUMNS / 32)
-
-/* ---- Clusters: parts go to every thread block by asynchronous stores that complete on its barrier. A cluster barrier's release would wait for
- * the previous row's results to reach memory instead. ---------------------------------------------------------------------------------------- */
-
-static __device__ __forceinline__ uint32_t shared_address(const void *p) { return (uint32_t)__cvta_generic_to_shared(p); }
-
-static __device__ __forceinline__ void begin_exchange(uint64_t *barrier, int cluster) {
-#if __CUDA_ARCH__ >= 900
-    if (threadIdx.x == 0) {
-        uint32_t m = shared_address(barrier);
-        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(m));
-        asm volatile("fence.mbarrier_init.release.cluster;");
-        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(m), "r"(cluster * (int)sizeof(row_part)) : "memory");
-    }
-    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-#else
-    (void)barrier, (void)cluster;
-#endif
-}
-
-/* Every thread block's barrier is ready. */
-static __device__ __forceinline__ void wait_for_cluster() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-#endif
-}
-
-/* By one warp: its thread block's part to all, and all parts here. */
-static __device__ __forceinline__ void exchange(const row_part &mine, row_part *parts, uint64_t *barrier, int rank, int cluster) {
-#if __CUDA_ARCH__ >= 900
-    const int words = sizeof(row_part) / 8, lane = threadIdx.x & 31;
-    const uint32_t m = shared_address(barrier), slot = shared_address(&parts[rank]);
-    uint64_t word[words];
-    memcpy(word, &mine, sizeof mine);
-#pragma unroll
-    for (int i = 0; i < words; i++) {
-        uint32_t there, barrier_there;
-        if (lane < cluster) {
-            asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(slot + 8 * i), "r"(lane));
-            asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(barrier_there) : "r"(m), "r"(lane));
-            asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b64 [%0], %1, [%2];" ::"r"(there), "l"(word[i]),
-                         "r"(barrier_there)
-                         : "memory");
-        }
-    }
-    asm volatile("{ .reg .pred p; again: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0; @!p bra again; }" ::"r"(m) : "memory");
-#else
-    (void)mine, (void)parts, (void)barrier, (void)rank, (void)cluster;
-#endif
-}
-
-/* Which thread block of its row's cluster this is. */
-static __device__ __forceinline__ void place_of(int cluster, int &rank, int64_t &row) {
-    rank = 0;
-    row = blockIdx.x;
-#if __CUDA_ARCH__ >= 900
-    if (cluster > 1) {
-        unsigned r, c;
-        asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
-        asm("mov.u32 %0, %%clusterid.x;" : "=r"(c));
-        rank = (int)r;
-        row = c;
-    }
-#else
-    (void)cluster;
-#endif
-}
 
 /* ---- The kernel: a thread block or a cluster a row ---------------------------------------------------------------------------------------- */
 
 /* What warp 0 finds for all: a factor for each block, and whether nothing but factors is needed. */
 struct block_board {
-    block_note notes[MOST_WARPS];
+    block_sums sums[MOST_WARPS];
     float4 factors[MOST_WARPS]; /* hi, lo, cut, most */
     row_answer answer;
     int ordinary;
@@ -90,21 +22,22 @@ struct block_board {
     uint64_t barrier;
 };
 
-/* By warp 0. */
-template <arithmetic KIND, bool LOG> static __device__ __forceinline__ void read_out(block_board &board, int rank, int cluster) {
+/* By warp 0. LOW: scores have low parts. */
+template <arithmetic KIND, bool LOG, bool LOW> static __device__ __forceinline__ void read_out(block_board &board, int rank, int cluster) {
     const int lane = threadIdx.x & 31, warps = blockDim.x >> 5;
     const bool present = (lane & 15) < warps;
-    const block_note n = board.notes[present ? lane & 15 : 0];
-    row_part part = merge_notes<KIND>(n, present);
+    const block_note n = note_of<KIND>(board.sums[present ? lane & 15 : 0]);
+    row_part part = merge_notes<KIND, LOW>(n, present);
     if (cluster > 1) {
         exchange(part, board.parts, &board.barrier, rank, cluster);
-        part = merge_parts(board.parts, cluster);
+        part = merge_parts<LOW>(board.parts, cluster);
     }
     const row_answer answer = answer_of_part<KIND, LOG>(part);
     bool ordinary = !answer.slow && !is_constant(answer);
     if (!LOG) {
-        const register_factor f = factor_of<KIND>(answer, n.maximum, n.top, n.kb);
-        ordinary = ordinary && __all_sync(EVERY_LANE, KIND == ARITHMETIC_32 ? !f.is_far : f.is_plain);
+        const register_factor f = factor_of<KIND>(answer, n);
+        const bool all = __all_sync(EVERY_LANE, KIND == ARITHMETIC_32 ? !f.is_far : f.is_plain);
+        ordinary = ordinary && all;
         if (lane < warps) board.factors[lane] = make_float4(f.hi, f.lo, f.cut, f.most);
     }
     if (lane == 0) {
@@ -115,7 +48,7 @@ template <arithmetic KIND, bool LOG> static __device__ __forceinline__ void read
 
 /* Rows that need more than a factor: constant ones, blocks far below the row's maximum, logsumexp. */
 template <typename T, int VEC, bool LOG>
-static __device__ __forceinline__ void write_careful(const softmax_job &job, const block_board &board, const block_note &note, int64_t row, int rank, char *out, int count,
+static __device__ __forceinline__ void write_careful(const softmax_job &job, const block_board &board, const block_sums &sums, int64_t row, int rank, char *out, int count,
                                                      float *v) {
     typedef lane_words<T, VEC, LANE_COLUMNS> lanes;
     const arithmetic kind = cell<T>::kind;
@@ -131,11 +64,12 @@ static __device__ __forceinline__ void write_careful(const softmax_job &job, con
     if (LOG)
         log_block<T, LANE_COLUMNS>(answer, v);
     else
-        scale_block<kind, LANE_COLUMNS>(factor_of<kind>(answer, note.maximum, note.top, note.kb), v);
+        scale_block<kind, LANE_COLUMNS>(factor_of<kind>(answer, note_of<kind>(sums)), v);
     lanes::store(out, count, v);
 }
 
-template <typename T, int VEC, bool LOG>
+/* PARTS: of a block, see sum_block. */
+template <typename T, int VEC, bool LOG, int PARTS>
 static __device__ __forceinline__ void rows_of_blocks(const softmax_job &job, int cluster) {
     typedef lane_words<T, VEC, LANE_COLUMNS> lanes;
     const arithmetic kind = cell<T>::kind;
@@ -153,11 +87,11 @@ static __device__ __forceinline__ void rows_of_blocks(const softmax_job &job, in
     if (cluster > 1) begin_exchange(&board.barrier, cluster);
     cell<T>::template largest_two<lanes::words>(words, m1, m2);
     lanes::open(words, v);
-    const block_note note = sum_block<kind, LANE_COLUMNS, LOG>(m1, m2, v);
-    if ((threadIdx.x & 31) == 0) board.notes[warp] = note;
+    const block_sums sums = sum_block<kind, LANE_COLUMNS, LOG, PARTS>(m1, m2, v, count);
+    if ((threadIdx.x & 31) == 0) board.sums[warp] = sums;
     __syncthreads();
     if (cluster > 1) wait_for_cluster();
-    if (warp == 0) read_out<kind, LOG>(board, rank, cluster); /* every warp for itself costs more: the schedulers are the limit */
+    if (warp == 0) read_out<kind, LOG, false>(board, rank, cluster); /* every warp for itself costs more: the schedulers are the limit */
     __syncthreads();
     char *out = flat_row(job.out, row) + (int64_t)first * (int)sizeof(T);
     if (board.ordinary && !(LOG && job.op == OPERATION_LOGSUMEXP)) {
@@ -172,7 +106,7 @@ static __device__ __forceinline__ void rows_of_blocks(const softmax_job &job, in
         return;
     }
     if (!board.answer.slow)
-        write_careful<T, VEC, LOG>(job, board, note, row, rank, out, count, v);
+        write_careful<T, VEC, LOG>(job, board, sums, row, rank, out, count, v);
     else if (rank == 0 && warp == 0)
         softmax_cuda_slow_row(job, row);
 }

@@ -95,6 +95,9 @@ static cudaError_t launch(const softmax_job *job, const cuda_shape *shape)
     static const launcher rows[] = {[ELEMENT_FLOAT32] = softmax_cuda_rows_float32,
                                     [ELEMENT_FLOAT16] = softmax_cuda_rows_float16,
                                     [ELEMENT_BFLOAT16] = softmax_cuda_rows_bfloat16};
+    static const launcher scores[] = {[ARITHMETIC_32] = softmax_cuda_scores_float32,
+                                      [ARITHMETIC_FLOAT16] = softmax_cuda_scores_float16,
+                                      [ARITHMETIC_BFLOAT16] = softmax_cuda_scores_bfloat16};
     if (job->op == OPERATION_CROSS_ENTROPY)
         return softmax_cuda_cross_entropy(job, shape);
     if (softmax_cuda_is_gradient(job->op))
@@ -104,7 +107,7 @@ static cudaError_t launch(const softmax_job *job, const cuda_shape *shape)
         return shorts[job->x.type](job, shape);
     case CUDA_BLOCK:
     case CUDA_CLUSTER:
-        return rows[job->x.type](job, shape);
+        return shape->scores ? scores[job->kind](job, shape) : rows[job->x.type](job, shape);
     default:
         return softmax_cuda_generic_forward(job, shape);
     }

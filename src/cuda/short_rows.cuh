@@ -54,27 +54,27 @@ template <typename T, int N, int VEC, bool LOG> static __device__ __forceinline_
          first += (int64_t)gridDim.x * warps * rows_of_warp) {
         uint32_t words[rows_of_warp][lanes::words];
         float v[rows_of_warp][N];
-        block_note mine = {0.0f, 0.0f, 0, 0};
+        block_sums own = {0.0f, 0.0f, 0.0f, 0, 0}; /* lane r: row r's */
         short_answer answer;
 #pragma unroll
         for (int r = 0; r < rows_of_warp; r++)
             lanes::load(flat_row(job.x, first + r), first + r < job.rows ? (int)job.columns : 0, words[r]);
 #pragma unroll
         for (int r = 0; r < rows_of_warp; r++) {
-            block_note note;
             float m1, m2;
             cell<T>::template largest_two<lanes::words>(words[r], m1, m2);
             lanes::open(words[r], v[r]);
-            note = sum_block<kind, N, LOG>(m1, m2, v[r]);
-            if (lane == r) mine = note;
+            const block_sums sums = sum_block<kind, N, LOG, N >= 16 ? 4 : 1>(m1, m2, v[r], (int)job.columns);
+            if (lane == r) own = sums;
         }
+        const block_note mine = note_of<kind>(own);
         answer.row = answer_of_block<kind, LOG>(mine);
         const bool its_row = lane < rows_of_warp && first + lane < job.rows;
         uint32_t slow = __ballot_sync(EVERY_LANE, its_row && answer.row.slow);
         if (LOG && job.op == OPERATION_LOGSUMEXP) {
             if (its_row && !answer.row.slow) store_result(flat_row(job.out, first + lane), job.out.type, answer.row.logsumexp);
         } else {
-            if (!LOG) answer.factor = factor_of<kind>(answer.row, mine.maximum, mine.top, mine.kb);
+            if (!LOG) answer.factor = factor_of<kind>(answer.row, mine);
             const bool ordinary = !answer.row.slow && !is_constant(answer.row) && (LOG || kind == ARITHMETIC_32 || answer.factor.is_plain);
             if (__all_sync(EVERY_LANE, ordinary || lane >= rows_of_warp)) {
 #pragma unroll

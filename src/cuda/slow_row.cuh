@@ -5,8 +5,13 @@
 
 #include "../kernels.h"
 
-#define SLOW_ROW_REGISTERS 64 /* the least that a caller may have: cmake/cuda.cmake */
+#define SLOW_ROW_REGISTERS 56 /* the least that a caller may have: cmake/cuda.cmake */
 
 __device__ void softmax_cuda_slow_row(const softmax_job &job, int64_t row);
+/* The same for rows with options. */
+__device__ void softmax_cuda_slow_scores(const softmax_job &job, int64_t row);
+/* e^(m + m_low) = f 2^k, and the softcap: once a block or a rare option. */
+__device__ double softmax_cuda_top_power(float m, float m_low, int &k);
+__device__ float softmax_cuda_softcap(float x, double softcap);
 
 #endif
