@@ -103,13 +103,6 @@ typedef struct softmax_job {
     const char *cuda_kernel;
 } softmax_job;
 
-/* What a row, or a part of one, adds up to. */
-typedef struct row_partial {
-    row_state state;  /* forwards and cross-entropy */
-    accumulator sum;  /* backwards: sum dy y or sum dy; cross-entropy's second pass: sum of weighted (m - z) */
-    uint32_t flags;   /* STATE_NAN of the sum */
-} row_partial;
-
 /* Results over rows that cross-entropy reduces; merged in any order. */
 typedef struct loss_totals {
     accumulator terms;  /* first two terms */
@@ -123,6 +116,16 @@ typedef struct loss_divisors {
     double terms;
     double z_loss;
 } loss_divisors;
+
+/* What a row, or a part of one, adds up to. */
+typedef struct row_partial {
+    row_state state;  /* forwards and cross-entropy */
+    accumulator sum;  /* backwards: sum dy y or sum dy */
+    uint32_t flags;   /* STATE_NAN of the sum */
+    double target_score;           /* cross-entropy: z of the target, by the part that has it; -inf by the others */
+    const loss_divisors *divisors; /* ... what its finish needs, and where it adds the loss */
+    loss_totals *totals;
+} row_partial;
 
 typedef struct softmax_kernels {
     const char *name;

@@ -1,122 +1,193 @@
 /* The backwards of softmax and log_softmax from their outputs. A template like block.h. */
 
-/* count elements of an operand from column `first` on: where they are, or gathered. */
-static const REAL *NAME(elements)(const operand *a, const char *row, int64_t first, int count, REAL *buffer) {
+/* count elements of an operand from column `first` on, contiguous: where they are, of their *type, or gathered. */
+static const void *NAME(elements)(const operand *a, const char *row, int64_t first, int count, REAL *buffer, element *type) {
     const char *address = row + first * a->column_stride;
-    if (a->type == REAL_ELEMENT && is_contiguous(a)) return (const REAL *)(const void *)address;
+    *type = a->type;
+    if (is_contiguous(a)) return address;
     NAME(gather)(address, a->type, a->column_stride, count, buffer);
+    *type = REAL_ELEMENT;
     return buffer;
+}
+
+/* The buffers are for what lies elsewhere in memory than contiguous. */
+static void NAME(fetch_backward)(const softmax_job *job, const place *p, int64_t first, int count, REAL *y_buffer, REAL *dy_buffer, backward_terms *b) {
+    const char *y_row = row_address(job, &job->x, p), *dy_row = row_address(job, &job->dy, p);
+    element dy_type;
+    b->count = count;
+    b->y = NAME(elements)(&job->x, y_row, first, count, y_buffer, &b->type);
+    b->dy = NAME(elements)(&job->dy, dy_row, first, count, dy_buffer, &dy_type);
+    if (b->type == dy_type) return;
+    if (b->type != REAL_ELEMENT) { /* one of them was gathered: so must the other be */
+        NAME(gather)(b->y, b->type, element_bytes(b->type), count, y_buffer);
+        b->y = y_buffer;
+        b->type = REAL_ELEMENT;
+    } else {
+        NAME(gather)(b->dy, dy_type, element_bytes(dy_type), count, dy_buffer);
+        b->dy = dy_buffer;
+    }
+}
+
+#define AHEAD_LEAST (2 * SOFTMAX_BLOCK_COLUMNS * (int)sizeof(REAL))
+#define AHEAD_MOST 16384
+
+/* How far beyond what is read now the reading will be when this row is done: the next row, or two blocks of a long one. */
+static int64_t NAME(bytes_ahead)(const softmax_job *job) {
+    int64_t bytes = job->columns * element_bytes(job->x.type);
+    return bytes < AHEAD_LEAST || bytes > AHEAD_MOST ? AHEAD_LEAST : bytes;
 }
 
 /* sum of dy y (softmax), or of dy where y is not -inf (log_softmax), over columns [first, last). */
 static void NAME(backward_reduce)(const softmax_job *job, const place *p, int64_t first, int64_t last, row_partial *partial) {
-    const char *y_row = row_address(job, &job->x, p), *dy_row = row_address(job, &job->dy, p);
-    REAL y_buffer[SOFTMAX_BLOCK_COLUMNS], dy_buffer[SOFTMAX_BLOCK_COLUMNS];
-    double hi[SOFTMAX_BLOCK_COLUMNS], lo[SOFTMAX_BLOCK_COLUMNS];
-    for (int64_t c = first; c < last; c += SOFTMAX_BLOCK_COLUMNS) {
-        int count = NAME(block_columns)(c, last), bad = 0;
-        const REAL *y = NAME(elements)(&job->x, y_row, c, count, y_buffer);
-        const REAL *dy = NAME(elements)(&job->dy, dy_row, c, count, dy_buffer);
-        if (job->op == OPERATION_SOFTMAX_BACKWARD) {
-            for (int i = 0; i < count; i++) {
-                bad |= !(y[i] - y[i] == 0) | !(dy[i] - dy[i] == 0);
-                hi[i] = (double)dy[i] * (double)y[i]; /* floats: exact */
-                lo[i] = LOW_PRODUCT(dy[i], y[i], hi[i]);
-            }
-        } else {
-            for (int i = 0; i < count; i++) {
-                bad |= (y[i] != y[i]) | (y[i] > LARGEST) | !(dy[i] - dy[i] == 0);
-                hi[i] = y[i] >= -LARGEST ? (double)dy[i] : 0.0;
-                lo[i] = 0.0;
-            }
-        }
-        if (bad) partial->flags |= STATE_NAN;
-        sum_exactly(hi, sizeof(REAL) == 4 ? NULL : lo, count, &partial->sum, &partial->flags);
+    REAL y_buffer[2][SOFTMAX_BLOCK_COLUMNS], dy_buffer[2][SOFTMAX_BLOCK_COLUMNS];
+    backward_terms b[2];
+    int64_t ahead = NAME(bytes_ahead)(job);
+    int now = 0;
+    for (int64_t c = first; c < last; c += SOFTMAX_BLOCK_COLUMNS, now ^= 1) {
+        NAME(fetch_backward)(job, p, c, NAME(block_columns)(c, last), y_buffer[now], dy_buffer[now], &b[now]);
+        NAME(find_largest)(&b[now], job->op == OPERATION_LOG_SOFTMAX_BACKWARD, &partial->flags);
+        if (c > first) NAME(add_block)(&b[now ^ 1], ahead, &partial->sum, &partial->flags);
     }
+    if (first < last) NAME(add_block)(&b[now ^ 1], ahead, &partial->sum, &partial->flags);
 }
 
-/* dx = y (dy - hi) - y lo, +0 below the smallest normal and where y = 0 */
-static void NAME(softmax_gradient)(const REAL *y, const REAL *dy, int count, pair sum, REAL *dx) {
-    REAL hi = (REAL)sum.hi, lo = (REAL)((sum.hi - (double)hi) + sum.lo);
-    VECTOR h = V(set)(hi), l = V(set)(-lo), limit = V(set)(SMALLEST_NORMAL);
-    if (sum.hi >= NEARLY_LARGEST || -sum.hi >= NEARLY_LARGEST) { /* dy - hi might overflow where y (dy - hi) does not */
-        const REAL quarter = (REAL)0.25;
-        hi = (REAL)(sum.hi * 0.25);
-        for (int i = 0; i < count; i++) {
-            REAL b = 4 * (y[i] * (dy[i] * quarter - hi));
-            dx[i] = b >= SMALLEST_NORMAL || -b >= SMALLEST_NORMAL ? b : 0;
-        }
-        return;
-    }
-    for (int i = 0; i < count; i += LANES) {
-        int whole = i + LANES <= count;
-        VECTOR a = whole ? V(load)(y + i) : V(load_part)(y + i, count - i, 0), b = whole ? V(load)(dy + i) : V(load_part)(dy + i, count - i, 0);
-        b = V(unbias)(V(fma)(a, V(sub)(b, h), V(mul)(a, l)), limit, 0);
-        if (whole)
-            V(store)(dx + i, b);
-        else
-            V(store_part)(dx + i, count - i, b);
-    }
-}
+/* How a row's y and dy become dx. */
+typedef struct NAME(slope) {
+    int of_log;
+    int is_large; /* dy - sum might overflow where y (dy - sum) does not */
+    REAL quarter; /* of the sum */
+    VECTOR minus_sum;
+    VECTOR minus_low;
+    VECTOR magic; /* of_log: e^y 2^e by the terms' arithmetic, where sum = s 2^e, 1 <= |s| < 2 */
+    VECTOR floors;
+    VECTOR caps; /* only beyond e^y sum = 2^SUM_EXPONENT, which no log-probability reaches */
+} NAME(slope);
 
-/* dx = dy - e^y sum: e^y 2^e by the terms' arithmetic, where sum = s 2^e, 1 <= |s| < 2. */
-static void NAME(log_softmax_gradient)(const REAL *y, const REAL *dy, int count, pair sum, REAL *dx) {
-    int64_t e = exponent_of(sum.hi);
-    REAL hi, lo, kb, floor_score;
-    VECTOR h, l, magic, floors, caps, limit = V(set)(SMALLEST_NORMAL), zero = V(set)(0), none = V(set)(-LARGEST);
-    INTEGERS unused1 = I(zero)(), unused2 = I(zero)();
+static NAME(slope) NAME(slope_of)(pair sum, int of_log) {
+    int64_t e = of_log ? exponent_of(sum.hi) : 0;
+    NAME(slope) s;
+    REAL hi, lo, kb;
     e = e > SUM_EXPONENT ? SUM_EXPONENT : e < -SUM_EXPONENT ? -SUM_EXPONENT : e;
     hi = (REAL)scale_by_power(sum.hi, -e);
     lo = (REAL)((scale_by_power(sum.hi, -e) - (double)hi) + scale_by_power(sum.lo, -e));
     kb = (REAL)(SOFTMAX_BIAS - e);
-    floor_score = NAME(term_floor)(kb);
-    h = V(set)(-hi);
-    l = V(set)(-lo);
-    magic = V(set)(MAGIC + SOFTMAX_BIAS - kb);
-    floors = V(set)(floor_score);
-    caps = V(set)((kb + SUM_EXPONENT) * (REAL)0.693); /* only beyond e^y sum = 2^SUM_EXPONENT, which no log-probability reaches */
-    for (int i = 0; i < count; i += LANES) {
-        int whole = i + LANES <= count;
-        VECTOR a = whole ? V(load)(y + i) : V(load_part)(y + i, count - i, 0), b = whole ? V(load)(dy + i) : V(load_part)(dy + i, count - i, 0);
-        VECTOR v = NAME(term_vector)(V(max)(V(min)(a, caps), floors), zero, magic, ARITHMETIC_32, &unused1, &unused2);
-        v = V(keep_from)(a, floors, v);
-        b = V(keep_from)(a, none, V(fma)(v, h, V(fma)(v, l, b)));
-        b = V(unbias)(b, limit, 0);
-        if (whole)
-            V(store)(dx + i, b);
+    s.of_log = of_log;
+    s.is_large = !of_log && (sum.hi >= NEARLY_LARGEST || -sum.hi >= NEARLY_LARGEST);
+    s.quarter = s.is_large ? (REAL)(sum.hi * 0.25) : 0;
+    s.minus_sum = V(set)(-hi);
+    s.minus_low = V(set)(-lo);
+    s.magic = V(set)(MAGIC + SOFTMAX_BIAS - kb);
+    s.floors = V(set)(NAME(term_floor)(kb));
+    s.caps = V(set)((kb + SUM_EXPONENT) * (REAL)0.693);
+    return s;
+}
+
+/* softmax: y (dy - hi) - y lo; log_softmax: dy - e^y sum; +0 below the smallest normal and where y is 0 (-inf) */
+static ALWAYS_INLINE VECTOR NAME(gradient_of)(const NAME(slope) *s, VECTOR y, VECTOR dy, int of_log) {
+    const VECTOR limit = V(set)(SMALLEST_NORMAL);
+    if (of_log) {
+        INTEGERS unused1 = I(zero)(), unused2 = I(zero)();
+        VECTOR v = NAME(term_vector)(V(max)(V(min)(y, s->caps), s->floors), V(set)(0), s->magic, ARITHMETIC_32, &unused1, &unused2);
+        v = V(keep_from)(y, s->floors, v);
+        dy = V(keep_from)(y, V(set)(-LARGEST), V(fma)(v, s->minus_sum, V(fma)(v, s->minus_low, dy)));
+        return V(unbias)(dy, limit, 0);
+    }
+    return V(unbias)(V(fma)(y, V(add)(dy, s->minus_sum), V(mul)(y, s->minus_low)), limit, 0);
+}
+
+/* Fewer columns than a vector. */
+static void NAME(gradient_rest)(const NAME(slope) *s, const backward_terms *b, int i, int end, void *dx, element out) {
+    VECTOR y = NAME(load_rest)(b->y, b->type, i, end), dy = NAME(load_rest)(b->dy, b->type, i, end);
+    NAME(store_rest)(dx, out, i, end, s->of_log ? NAME(gradient_of)(s, y, dy, 1) : NAME(gradient_of)(s, y, dy, 0));
+}
+
+static ALWAYS_INLINE void NAME(gradient_typed)(const NAME(slope) *slope, const backward_terms *b, element type, void *dx, element out,
+                                               int of_log, int stream) {
+    const NAME(slope) copy = *slope, *s = &copy; /* which dx cannot be */
+    const int count = b->count;
+    int i = stream ? until_aligned(dx, element_bytes(out), LANES, count) : 0;
+    if (i > 0) NAME(gradient_rest)(s, b, 0, i, dx, out);
+    for (; i + 2 * LANES <= count; i += 2 * LANES) { /* two at a time: the chain of operations is longer than the processor's window */
+        VECTOR u = NAME(gradient_of)(s, NAME(load_elements)(b->y, type, i), NAME(load_elements)(b->dy, type, i), of_log);
+        VECTOR v = NAME(gradient_of)(s, NAME(load_elements)(b->y, type, i + LANES), NAME(load_elements)(b->dy, type, i + LANES), of_log);
+        NAME(store_elements)(dx, out, i, u, stream);
+        NAME(store_elements)(dx, out, i + LANES, v, stream);
+    }
+    for (; i < count; i += LANES) {
+        if (i + LANES <= count)
+            NAME(store_elements)(dx, out, i, NAME(gradient_of)(s, NAME(load_elements)(b->y, type, i), NAME(load_elements)(b->dy, type, i), of_log), 0);
         else
-            V(store_part)(dx + i, count - i, b);
+            NAME(gradient_rest)(s, b, i, count, dx, out);
     }
 }
 
+static void NAME(large_gradient)(const NAME(slope) *s, const backward_terms *b, void *dx, element out) {
+    REAL result[LANES], y[LANES], dy[LANES];
+    const int count = b->count;
+    for (int i = 0; i < count; i += LANES) {
+        int n = count - i < LANES ? count - i : LANES;
+        V(store)(y, NAME(load_rest)(b->y, b->type, i, i + n));
+        V(store)(dy, NAME(load_rest)(b->dy, b->type, i, i + n));
+        for (int j = 0; j < LANES; j++) {
+            REAL each = 4 * (y[j] * (dy[j] * (REAL)0.25 - s->quarter));
+            result[j] = each >= SMALLEST_NORMAL || -each >= SMALLEST_NORMAL ? each : 0;
+        }
+        NAME(store_rest)(dx, out, i, i + n, V(load)(result));
+    }
+}
+
+static void NAME(block_gradient)(const NAME(slope) *s, const backward_terms *b, void *dx, element out, int stream) {
+    /* constants to the loop, so that each combination gets its own */
+#define GRADIENT(its_type, its_out)                                          \
+    (s->of_log ? stream ? NAME(gradient_typed)(s, b, its_type, dx, its_out, 1, 1)  \
+                        : NAME(gradient_typed)(s, b, its_type, dx, its_out, 1, 0)  \
+     : stream  ? NAME(gradient_typed)(s, b, its_type, dx, its_out, 0, 1)  \
+               : NAME(gradient_typed)(s, b, its_type, dx, its_out, 0, 0))
+    if (s->is_large)
+        NAME(large_gradient)(s, b, dx, out);
+    else if (b->type == REAL_ELEMENT && out == REAL_ELEMENT)
+        GRADIENT(REAL_ELEMENT, REAL_ELEMENT);
+    else if (b->type == ELEMENT_BFLOAT16 && out == ELEMENT_BFLOAT16)
+        GRADIENT(ELEMENT_BFLOAT16, ELEMENT_BFLOAT16);
+    else if (b->type == ELEMENT_FLOAT16 && out == ELEMENT_FLOAT16)
+        GRADIENT(ELEMENT_FLOAT16, ELEMENT_FLOAT16);
+    else
+        GRADIENT(b->type, out);
+#undef GRADIENT
+}
+
 static void NAME(backward_finish)(const softmax_job *job, const place *p, int64_t first, int64_t last, const row_partial *partial) {
-    const char *y_row = row_address(job, &job->x, p), *dy_row = row_address(job, &job->dy, p);
     char *out = row_address(job, &job->out, p);
+    backward_terms b;
     REAL y_buffer[SOFTMAX_BLOCK_COLUMNS], dy_buffer[SOFTMAX_BLOCK_COLUMNS], results[SOFTMAX_BLOCK_COLUMNS];
-    pair sum = accumulator_read(&partial->sum, 0);
-    int direct = job->out.type == REAL_ELEMENT && is_contiguous(&job->out);
+    NAME(slope) s = NAME(slope_of)(accumulator_read(&partial->sum, 0), job->op == OPERATION_LOG_SOFTMAX_BACKWARD);
+    int direct = is_contiguous(&job->out), stream = direct && job->out.data != job->x.data && job->out.data != job->dy.data && softmax_cpu_streams(job);
     if (partial->flags) {
         NAME(fill)(&job->out, out, first, last, (REAL)NAN);
         return;
     }
     for (int64_t c = first; c < last; c += SOFTMAX_BLOCK_COLUMNS) {
         int count = NAME(block_columns)(c, last);
-        const REAL *y = NAME(elements)(&job->x, y_row, c, count, y_buffer);
-        const REAL *dy = NAME(elements)(&job->dy, dy_row, c, count, dy_buffer);
         char *to = out + c * job->out.column_stride;
-        REAL *dx = direct ? (REAL *)(void *)to : results;
-        if (job->op == OPERATION_SOFTMAX_BACKWARD)
-            NAME(softmax_gradient)(y, dy, count, sum, dx);
-        else
-            NAME(log_softmax_gradient)(y, dy, count, sum, dx);
-        if (!direct) NAME(scatter)(to, job->out.type, job->out.column_stride, count, results);
+        NAME(fetch_backward)(job, p, c, count, y_buffer, dy_buffer, &b);
+        if (direct) {
+            NAME(block_gradient)(&s, &b, to, job->out.type, stream);
+        } else {
+            NAME(block_gradient)(&s, &b, results, REAL_ELEMENT, 0);
+            NAME(scatter)(to, job->out.type, job->out.column_stride, count, results);
+        }
     }
+    if (stream) stream_end();
 }
 
-static void NAME(backward_row)(const softmax_job *job, const place *p) {
-    row_partial partial;
-    partial.sum = accumulator_empty();
-    partial.flags = 0;
-    NAME(backward_reduce)(job, p, 0, job->columns, &partial);
-    NAME(backward_finish)(job, p, 0, job->columns, &partial);
+/* Rows [first, last). */
+static void NAME(backward_rows)(const softmax_job *job, int64_t first, int64_t last) {
+    for (int64_t row = first; row < last; row++) {
+        place p = place_of_row(job, row);
+        row_partial partial;
+        partial.sum = accumulator_empty();
+        partial.flags = 0;
+        NAME(backward_reduce)(job, &p, 0, job->columns, &partial);
+        NAME(backward_finish)(job, &p, 0, job->columns, &partial);
+    }
 }

@@ -3,12 +3,13 @@
 #define SOFTMAX_BLOCK_TYPES_H
 
 #include <float.h>
+#include <stddef.h>
 
 #include "../api_state.h"
 #include "../kernels.h"
 #include "../numerics/hyperbolic.h"
 #include "../numerics/readout.h"
-#include "exact_sum.h"
+#include "backward_sum.h"
 #include "gather.h"
 #include "lane_elements.h"
 #include "memory.h"

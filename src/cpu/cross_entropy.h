@@ -3,14 +3,21 @@
  *   dz_j = p_j (G sum_j t_j + 2 z_loss l G') - G t_j
  * hard target y: t_j = w_y (1 - e) [j = y] + (e / V) w_j; probabilities q: t_j = ((1 - e) q_j + e / V) w_j. */
 
+#define LOSS_BLOCKS ((int)(SCRATCH_BYTES / (SOFTMAX_BLOCK_COLUMNS * sizeof(REAL)))) /* rows up to so many keep their terms */
+
 typedef struct NAME(loss_row) {
     const softmax_job *job;
     const place *p;
+    NAME(work) *work;
     NAME(source) source;
     row_state state;
     row_total total;
     pair log;            /* l - m */
+    int64_t first;       /* the columns whose gradient is written: all, or a thread's part */
+    int64_t last;
     int64_t target;      /* -1: probabilities */
+    int ignored;
+    REAL target_score;
     pair keep;           /* 1 - e */
     pair on_target;      /* w_y (1 - e) */
     pair smoothing;      /* e / V */
@@ -18,76 +25,52 @@ typedef struct NAME(loss_row) {
     pair g;              /* gradient of the row's first terms */
     pair g_z;            /* 2 z_loss l G' */
     pair sum_weights;    /* sum_j t_j */
+    REAL *terms;         /* the row's, kept for the gradient; NULL: they are computed again */
+    NAME(place_of_block) places[LOSS_BLOCKS];
 } NAME(loss_row);
 
-/* t_j = t + t_low for columns [first, first + count), without the hard target's own part; 0 where the score is masked out. */
-static void NAME(column_weights)(const NAME(loss_row) *row, int64_t first, int count, double *t, double *t_low) {
+/* The row's state, and its terms where they are kept. */
+static void NAME(loss_reduce)(NAME(loss_row) *row) {
     const softmax_job *job = row->job;
-    double weights[SOFTMAX_BLOCK_COLUMNS];
-    const char *mask = row->source.mask ? row->source.mask + first * job->mask.column_stride : NULL;
-    for (int i = 0; i < count; i++) {
-        t[i] = row->smoothing.hi;
-        t_low[i] = row->smoothing.lo;
-    }
-    if (row->target < 0) {
-        double q[SOFTMAX_BLOCK_COLUMNS];
-        gather_double(row_address(job, &job->targets, row->p) + first * job->targets.column_stride, job->targets.type,
-                      job->targets.column_stride, count, q);
-        for (int i = 0; i < count; i++) {
-            pair each = {q[i], 0.0};
-            each = pair_add(pair_multiply(row->keep, each), row->smoothing);
-            t[i] = each.hi;
-            t_low[i] = each.lo;
-        }
-    }
-    if (job->weights.data) {
-        gather_double(row_address(job, &job->weights, row->p) + first * job->weights.column_stride, job->weights.type,
-                      job->weights.column_stride, count, weights);
-        for (int i = 0; i < count; i++) {
-            pair each = {t[i], t_low[i]}, w = {weights[i], 0.0};
-            each = pair_multiply(each, w);
-            t[i] = each.hi;
-            t_low[i] = each.lo;
-        }
-    }
-    for (int i = 0; i < count; i++)
-        if (first + i >= row->source.limit || (mask && !mask[i * job->mask.column_stride])) t[i] = t_low[i] = 0.0;
-}
-
-/* sum_j t_j (m - z_j) and sum_j t_j over the row, without the hard target's own part. A weight of 0 contributes 0, whatever the score. */
-static pair NAME(spread_loss)(NAME(loss_row) *row, pair *weights, uint32_t *flags) {
-    accumulator distances = accumulator_empty(), sum = accumulator_empty();
+    NAME(row_sum) sum = NAME(row_sum_begin)(&row->state);
     REAL buffer[SOFTMAX_BLOCK_COLUMNS], low_buffer[SOFTMAX_BLOCK_COLUMNS];
-    double t[SOFTMAX_BLOCK_COLUMNS], t_low[SOFTMAX_BLOCK_COLUMNS], product[SOFTMAX_BLOCK_COLUMNS], product_low[SOFTMAX_BLOCK_COLUMNS];
-    for (int64_t c = 0; c < row->job->columns; c += SOFTMAX_BLOCK_COLUMNS) {
-        int count = NAME(block_columns)(c, row->job->columns);
+    for (int64_t c = 0; c < job->columns; c += SOFTMAX_BLOCK_COLUMNS) {
+        NAME(block) block;
+        int count = NAME(block_columns)(c, job->columns), next = NAME(block_columns)(c + count < job->columns ? c + count : 0, job->columns);
         const REAL *low, *z = NAME(scores)(&row->source, c, count, buffer, low_buffer, &low);
-        NAME(column_weights)(row, c, count, t, t_low);
-        for (int i = 0; i < count; i++) {
-            double d = row->state.maximum - (double)z[i];
-            product[i] = t[i] == 0.0 ? 0.0 : t[i] * d;
-            product_low[i] = 0.0;
-            if (product[i] > DBL_MAX) {
-                *flags |= STATE_INFINITE;
-                product[i] = 0.0;
-            } else {
-                product_low[i] = t[i] == 0.0 ? 0.0 : fma(t[i], d, -product[i]) + t_low[i] * d;
-            }
-        }
-        sum_exactly(product, product_low, count, &distances, flags);
-        sum_exactly(t, t_low, count, &sum, flags);
+        NAME(block_sum_ahead)(row->work, z, low, count, next, job->kind, row->terms ? row->terms + c : NULL, &block);
+        NAME(row_sum_add)(&sum, &block, job->kind);
+        if (row->terms) row->places[c / SOFTMAX_BLOCK_COLUMNS] = NAME(place_in_row)(&block);
     }
-    *weights = accumulator_read(&sum, 0);
-    return accumulator_read(&distances, 0);
+    NAME(row_sum_end)(&sum);
 }
 
-/* The score of the target and m - z_y. */
-static pair NAME(target_distance)(const NAME(loss_row) *row, REAL *z) {
+/* p_j of columns [first, first + count), z their scores; y may be where z is. */
+static void NAME(probabilities)(const NAME(loss_row) *row, const NAME(row_result) *r, int64_t first, int count, const REAL *z, const REAL *low,
+                                REAL *y, int streams) {
+    arithmetic kind = row->job->kind;
+    NAME(block) block;
+    NAME(place_of_block) place;
+    if (row->terms) {
+        NAME(block_results)(r, kind, row->terms + first, count, &row->places[first / SOFTMAX_BLOCK_COLUMNS], y, streams);
+        return;
+    }
+    NAME(block_sum)(z, low, count, kind, y, &block);
+    place = NAME(place_in_row)(&block);
+    NAME(block_results)(r, kind, y, count, &place, y, 0);
+}
+
+#include "cross_entropy_columns.h"
+
+/* z_y, read before a gradient may overwrite it. */
+static REAL NAME(score_of_target)(const NAME(source) *source, int64_t target) {
     REAL buffer[1], low_buffer[1];
     const REAL *low;
-    *z = *NAME(scores)(&row->source, row->target, 1, buffer, low_buffer, &low);
-    return two_sum(row->state.maximum, -(double)*z);
+    return *NAME(scores)(source, target, 1, buffer, low_buffer, &low);
 }
+
+/* m - z_y */
+static pair NAME(target_distance)(const NAME(loss_row) *row) { return two_sum(row->state.maximum, -(double)row->target_score); }
 
 /* a (d + log), rounded about once */
 static double NAME(times_surprise)(pair a, pair d, pair log) {
@@ -97,7 +80,9 @@ static double NAME(times_surprise)(pair a, pair d, pair log) {
 }
 
 /* p_y - 1 as minus the share of all others. */
-static double NAME(target_gradient)(const NAME(loss_row) *row, REAL z, pair distance) {
+static double NAME(target_gradient)(const NAME(loss_row) *row) {
+    REAL z = row->target_score;
+    pair distance = NAME(target_distance)(row);
     pair inverse = row_total_inverse(&row->total, row->job->kind), minus_one = {-1.0, 0.0}, p;
     pair scale = pair_multiply(row->g, row->on_target);
     if (distance.hi == 0.0) { /* the maximum itself, or a tie with it */
@@ -131,29 +116,27 @@ static double NAME(small_gradient)(const NAME(loss_row) *row, REAL z, pair facto
 static void NAME(plain_gradient)(const NAME(loss_row) *row) {
     const softmax_job *job = row->job;
     char *out = row_address(job, &job->out, row->p);
-    REAL buffer[SOFTMAX_BLOCK_COLUMNS], low_buffer[SOFTMAX_BLOCK_COLUMNS], results[SOFTMAX_BLOCK_COLUMNS], z = 0;
-    pair distance = NAME(target_distance)(row, &z), factor = pair_add(pair_multiply(row->g, row->on_target), row->g_z);
+    REAL buffer[SOFTMAX_BLOCK_COLUMNS], low_buffer[SOFTMAX_BLOCK_COLUMNS], results[SOFTMAX_BLOCK_COLUMNS];
+    pair factor = pair_add(pair_multiply(row->g, row->on_target), row->g_z);
     NAME(row_result) r = NAME(result_of_state)(&row->state, job->kind, 0, 0);
     double size = fabs(factor.hi);
     int direct = job->out.type == REAL_ELEMENT && is_contiguous(&job->out);
-    double target = NAME(target_gradient)(row, z, distance);
+    int streams = direct && size <= 1.0 && row->work->streams;
+    double target = NAME(target_gradient)(row);
     r.factor = pair_multiply(r.factor, factor);
     r.most = pair_multiply(r.most, factor);
     if (size > 1.0) r.threshold = (REAL)(size * (double)SMALLEST_NORMAL);
-    for (int64_t c = 0; c < job->columns; c += SOFTMAX_BLOCK_COLUMNS) {
-        NAME(block) block;
-        NAME(place_of_block) place;
-        int count = NAME(block_columns)(c, job->columns);
+    for (int64_t c = row->first; c < row->last; c += SOFTMAX_BLOCK_COLUMNS) {
+        int count = NAME(block_columns)(c, row->last);
         char *to = out + c * job->out.column_stride;
         REAL *y = direct ? (REAL *)(void *)to : results;
-        const REAL *low, *scores = NAME(scores)(&row->source, c, count, buffer, low_buffer, &low);
+        const REAL *low = NULL, *scores = NULL;
+        if (!row->terms || size > 1.0) scores = NAME(scores)(&row->source, c, count, buffer, low_buffer, &low);
         if (size > 1.0 && scores != buffer) { /* they may lie where y goes */
             memcpy(buffer, scores, (size_t)count * sizeof(REAL));
             scores = buffer;
         }
-        NAME(block_sum)(scores, low, count, job->kind, y, &block);
-        place = NAME(place_in_row)(&block);
-        NAME(block_results)(&r, job->kind, y, count, &place, y, 0);
+        NAME(probabilities)(row, &r, c, count, scores, low, y, streams);
         if (size > 1.0)
             for (int i = 0; i < count; i++)
                 if (y[i] == 0) {
@@ -162,83 +145,122 @@ static void NAME(plain_gradient)(const NAME(loss_row) *row) {
                 }
         if (!direct) NAME(scatter)(to, job->out.type, job->out.column_stride, count, results);
     }
-    store_real(out + row->target * job->out.column_stride, job->out.type, target);
+    if (row->target >= row->first && row->target < row->last) store_real(out + row->target * job->out.column_stride, job->out.type, target);
 }
 
 /* dloss / dq_j = G (1 - e) w_j (l - z_j); 0 where q_j = 0 meets z_j = -inf, as in the loss. */
-static void NAME(targets_gradient)(const NAME(loss_row) *row, int64_t first, int count, const REAL *z, const double *t, double *result) {
+static void NAME(targets_gradient)(const NAME(loss_row) *row, int64_t first, int count, const REAL *z, const double *t) {
     const softmax_job *job = row->job;
-    double weights[SOFTMAX_BLOCK_COLUMNS];
-    if (job->weights.data)
-        gather_double(row_address(job, &job->weights, row->p) + first * job->weights.column_stride, job->weights.type,
-                      job->weights.column_stride, count, weights);
+    const operand *out = &job->targets_gradient;
+    const pair keep = row->keep, g = row->g, log = row->log;
+    const double maximum = row->state.maximum;
+    double w[SOFTMAX_BLOCK_COLUMNS], products[SOFTMAX_BLOCK_COLUMNS];
+    REAL result[SOFTMAX_BLOCK_COLUMNS];
+    NAME(class_weights)(row, first, count, w);
     for (int i = 0; i < count; i++) {
-        pair each = {job->weights.data ? weights[i] : 1.0, 0.0}, w = pair_multiply(pair_multiply(each, row->keep), row->g);
-        pair d = two_sum(row->state.maximum, -(double)z[i]);
-        int masked = z[i] == -(REAL)INFINITY && t[i] == 0.0;
-        result[i] = masked ? 0.0 : NAME(times_surprise)(w, d, row->log);
+        double score = (double)z[i], product;
+        pair each = {w[i], 0.0}, a = pair_multiply(pair_multiply(each, keep), g), d = two_sum(maximum, -score);
+        product = pair_multiply(a, pair_add(d, log)).hi;
+        product = d.hi <= DBL_MAX ? product : a.hi * d.hi; /* as times_surprise */
+        product = a.hi == 0.0 ? 0.0 : product;
+        products[i] = score >= -DBL_MAX ? product : t[i] == 0.0 ? 0.0 : product;
     }
+    for (int i = 0; i < count; i++) {
+        REAL rounded = (REAL)products[i], size = rounded < 0 ? -rounded : rounded;
+        rounded = size < SMALLEST_NORMAL ? 0 : rounded;
+        result[i] = rounded == rounded ? rounded : (REAL)NAN;
+    }
+    if (sizeof(REAL) == 4 || out->type == ELEMENT_FLOAT64)
+        NAME(scatter)(row_address(job, out, row->p) + first * out->column_stride, out->type, out->column_stride, count, result);
+    else
+        for (int i = 0; i < count; i++)
+            store_real(row_address(job, out, row->p) + (first + i) * out->column_stride, out->type, (double)result[i]);
 }
 
-/* The gradient in full: probabilities, smoothing, softcap; column by column in double. */
+/* What the columns' gradients are made of. */
+typedef struct NAME(spread_gradient) {
+    pair spread; /* G sum_j t_j */
+    pair factor; /* of p_j, but for the target */
+    double target;
+} NAME(spread_gradient);
+
+static double NAME(column_gradient)(const NAME(loss_row) *row, const NAME(spread_gradient) *g, int64_t column, REAL v, REAL z, double raw, pair t) {
+    pair slope = {1.0, 0.0}, each = pair_multiply(row->g, t), f;
+    double d;
+    if (row->job->softcap != 0.0) slope = softcap_derivative(raw, row->job->softcap);
+    if (column == row->target) { /* p - 1 relative, and the target's share of what is spread */
+        d = g->target + (fma((double)v, g->spread.hi, (double)v * g->spread.lo) - each.hi);
+        return d == 0.0 ? 0.0 : fma(d, slope.hi, d * slope.lo);
+    }
+    f = pair_multiply(slope, g->factor);
+    each = pair_multiply(slope, each);
+    d = fma((double)v, f.hi, fma((double)v, f.lo, -each.hi));
+    if (v == 0) d += NAME(small_gradient)(row, z, f);
+    return d;
+}
+
+static REAL NAME(rounded_gradient)(double d) {
+    if (fabs(d) >= (double)SMALLEST_NORMAL) return (REAL)d;
+    return d == d ? 0 : (REAL)NAN;
+}
+
+/* column_gradient of a block without softcap, and 1 if there are probabilities of 0, whose gradient is not in it. */
+static int NAME(block_spread_gradient)(const pair g, const pair factor, const REAL *restrict v, const double *restrict t,
+                                       const double *restrict t_low, int count, REAL *restrict result) {
+    const pair slope = {1.0, 0.0}, f = pair_multiply(slope, factor);
+    int zeros = 0;
+    for (int i = 0; i < count; i++) {
+        pair each = {t[i], t_low[i]};
+        double p = (double)v[i], d, size;
+        each = pair_multiply(slope, pair_multiply(g, each));
+        d = fma(p, f.hi, fma(p, f.lo, -each.hi));
+        size = d < 0.0 ? -d : d;
+        result[i] = (REAL)(size >= (double)SMALLEST_NORMAL ? d : d == d ? 0.0 : (double)NAN);
+        zeros |= v[i] == 0;
+    }
+    return zeros;
+}
+
+/* The gradient in full: probabilities, smoothing, softcap. */
 static void NAME(general_gradient)(const NAME(loss_row) *row) {
     const softmax_job *job = row->job;
-    char *out = row_address(job, &job->out, row->p), *q_out = row_address(job, &job->targets_gradient, row->p);
+    char *out = row_address(job, &job->out, row->p);
     const char *x = row_address(job, &job->x, row->p);
-    REAL buffer[SOFTMAX_BLOCK_COLUMNS], low_buffer[SOFTMAX_BLOCK_COLUMNS], v[SOFTMAX_BLOCK_COLUMNS], z_target = 0;
+    REAL buffer[SOFTMAX_BLOCK_COLUMNS], low_buffer[SOFTMAX_BLOCK_COLUMNS], v[SOFTMAX_BLOCK_COLUMNS];
     REAL results[SOFTMAX_BLOCK_COLUMNS];
     double t[SOFTMAX_BLOCK_COLUMNS], t_low[SOFTMAX_BLOCK_COLUMNS], raw[SOFTMAX_BLOCK_COLUMNS];
-    const pair spread = pair_multiply(row->g, row->sum_weights);
-    const pair factor = pair_add(pair_add(spread, pair_multiply(row->g, row->on_target)), row->g_z);
-    double target = 0.0;
     NAME(row_result) r = NAME(result_of_state)(&row->state, job->kind, 0, 0);
-    if (row->target >= 0) {
-        pair distance = NAME(target_distance)(row, &z_target);
-        target = NAME(target_gradient)(row, z_target, distance);
-    }
-    for (int64_t c = 0; c < job->columns; c += SOFTMAX_BLOCK_COLUMNS) {
-        NAME(block) block;
-        NAME(place_of_block) place;
-        int count = NAME(block_columns)(c, job->columns);
+    NAME(spread_gradient) g = {pair_multiply(row->g, row->sum_weights), {0.0, 0.0}, 0.0};
+    int equal = NAME(weights_are_equal)(row);
+    g.factor = pair_add(pair_add(g.spread, pair_multiply(row->g, row->on_target)), row->g_z);
+    if (row->target >= 0) g.target = NAME(target_gradient)(row);
+    for (int64_t c = row->first; c < row->last; c += SOFTMAX_BLOCK_COLUMNS) {
+        int count = NAME(block_columns)(c, row->last), by_one = job->softcap != 0.0;
+        int64_t first, last;
         const REAL *low, *z = NAME(scores)(&row->source, c, count, buffer, low_buffer, &low);
-        NAME(column_weights)(row, c, count, t, t_low);
-        if (job->softcap != 0.0) gather_double(x + c * job->x.column_stride, job->x.type, job->x.column_stride, count, raw);
-        if (q_out) {
-            double q[SOFTMAX_BLOCK_COLUMNS];
-            NAME(targets_gradient)(row, c, count, z, t, q);
-            for (int i = 0; i < count; i++)
-                store_real(q_out + (c + i) * job->targets_gradient.column_stride, job->targets_gradient.type, q[i]);
-        }
+        if (c == row->first || !equal) NAME(column_weights)(row, c, count, t, t_low);
+        if (by_one) gather_double(x + c * job->x.column_stride, job->x.type, job->x.column_stride, count, raw);
+        if (job->targets_gradient.data) NAME(targets_gradient)(row, c, count, z, t);
         if (!out) continue;
-        NAME(block_sum)(z, low, count, job->kind, v, &block);
-        place = NAME(place_in_row)(&block);
-        NAME(block_results)(&r, job->kind, v, count, &place, v, 0);
-        for (int i = 0; i < count; i++) {
-            pair slope = {1.0, 0.0}, each = {t[i], t_low[i]};
-            double d;
-            each = pair_multiply(row->g, each);
-            if (job->softcap != 0.0) slope = softcap_derivative(raw[i], job->softcap);
-            if (c + i == row->target) { /* p - 1 relative, and the target's share of what is spread */
-                d = target + (fma((double)v[i], spread.hi, (double)v[i] * spread.lo) - each.hi);
-                d = d == 0.0 ? 0.0 : fma(d, slope.hi, d * slope.lo);
-            } else {
-                pair f = pair_multiply(slope, factor);
-                each = pair_multiply(slope, each);
-                d = fma((double)v[i], f.hi, fma((double)v[i], f.lo, -each.hi));
-                if (v[i] == 0) d += NAME(small_gradient)(row, z[i], f);
-            }
-            results[i] = (REAL)d;
-            if (!(fabs(d) >= (double)SMALLEST_NORMAL)) results[i] = d == d ? 0 : (REAL)NAN;
+        NAME(probabilities)(row, &r, c, count, z, low, v, 0);
+        if (!by_one) by_one = NAME(block_spread_gradient)(row->g, g.factor, v, t, t_low, count, results);
+        first = by_one ? 0 : row->target - c; /* the target alone */
+        last = by_one ? count : first + 1;
+        for (int64_t i = first; i >= 0 && i < last && i < count; i++) {
+            pair each = {t[i], t_low[i]};
+            results[i] = NAME(rounded_gradient)(NAME(column_gradient)(row, &g, c + i, v[i], z[i], job->softcap != 0.0 ? raw[i] : 0.0, each));
         }
         NAME(scatter)(out + c * job->out.column_stride, job->out.type, job->out.column_stride, count, results);
     }
 }
 
-static void NAME(fill_gradients)(const softmax_job *job, const place *p, REAL value) {
-    if (job->out.data) NAME(fill)(&job->out, row_address(job, &job->out, p), 0, job->columns, value);
+static void NAME(fill_gradients)(const NAME(loss_row) *row, REAL value) {
+    const softmax_job *job = row->job;
+    if (job->out.data) NAME(fill)(&job->out, row_address(job, &job->out, row->p), row->first, row->last, value);
     if (job->targets_gradient.data)
-        for (int64_t c = 0; c < job->columns; c++)
-            store_real(row_address(job, &job->targets_gradient, p) + c * job->targets_gradient.column_stride, job->targets_gradient.type, (double)value);
+        for (int64_t c = row->first; c < row->last; c++)
+            store_real(row_address(job, &job->targets_gradient, row->p) + c * job->targets_gradient.column_stride, job->targets_gradient.type,
+                       (double)value);
 }
 
 typedef struct NAME(loss_value) {
@@ -257,19 +279,14 @@ static NAME(loss_value) NAME(loss_of_row)(NAME(loss_row) *row, const loss_diviso
     uint32_t flags = 0;
     double l = row_state_logsumexp(&row->state, job->kind);
     double upstream = job->grad_output.data ? load_real(row_address(job, &job->grad_output, row->p), job->grad_output.type) : 1.0;
-    REAL z = 0;
     const pair nothing = {0.0, 0.0};
-    pair distance = nothing;
     row->g = NAME(quotient)(upstream, divisors->terms);
     row->g_z = row->sum_weights = nothing;
     if (job->z_loss != 0.0) {
         pair z_loss = {2.0 * job->z_loss, 0.0}, maximum = {row->state.maximum, 0.0};
         row->g_z = pair_multiply(pair_multiply(z_loss, pair_add(maximum, row->log)), NAME(quotient)(upstream, divisors->z_loss));
     }
-    if (row->target >= 0) {
-        distance = NAME(target_distance)(row, &z);
-        loss.terms = NAME(times_surprise)(row->on_target, distance, row->log);
-    }
+    if (row->target >= 0) loss.terms = NAME(times_surprise)(row->on_target, NAME(target_distance)(row), row->log);
     if (row->spread) {
         pair spread = NAME(spread_loss)(row, &row->sum_weights, &flags);
         spread = pair_add(spread, pair_multiply(row->sum_weights, row->log));
@@ -277,7 +294,7 @@ static NAME(loss_value) NAME(loss_of_row)(NAME(loss_row) *row, const loss_diviso
         if (flags & STATE_INFINITE) loss.terms = (double)INFINITY;
         if (flags & STATE_NAN) { /* a weight or a probability that is not finite: every p_j times their sum */
             loss.terms = (double)NAN;
-            NAME(fill_gradients)(job, row->p, (REAL)NAN);
+            NAME(fill_gradients)(row, (REAL)NAN);
             return loss;
         }
     }
@@ -302,45 +319,97 @@ static void NAME(add_to_totals)(loss_totals *totals, NAME(loss_value) loss) {
     }
 }
 
-static void NAME(cross_entropy_row)(const softmax_job *job, const place *p, const loss_divisors *divisors, loss_totals *totals) {
-    NAME(loss_row) row;
-    NAME(loss_value) loss = {0.0, 0.0};
+/* All but the state and what follows from it. */
+static void NAME(loss_row_begin)(NAME(loss_row) *row, NAME(work) *work, const softmax_job *job, const place *p) {
     double weight = 1.0;
     pair on_weight = {1.0, 0.0};
-    int ignored = 0;
-    memset(&row, 0, sizeof row);
-    row.job = job;
-    row.p = p;
-    row.target = -1;
-    row.keep = two_sum(1.0, -job->label_smoothing);
-    if (job->columns) row.smoothing = NAME(quotient)(job->label_smoothing, (double)job->columns);
+    memset(row, 0, offsetof(NAME(loss_row), places));
+    row->job = job;
+    row->p = p;
+    row->work = work;
+    row->last = job->columns;
+    row->target = -1;
+    row->keep = two_sum(1.0, -job->label_smoothing);
+    if (job->columns) row->smoothing = NAME(quotient)(job->label_smoothing, (double)job->columns);
     if (job->targets.type == ELEMENT_INT32 || job->targets.type == ELEMENT_INT64) {
-        row.target = load_integer(row_address(job, &job->targets, p), job->targets.type);
-        ignored = row.target == job->ignore_index;
-        if (!ignored && job->weights.data) weight = load_weight(job, p, row.target);
+        row->target = load_integer(row_address(job, &job->targets, p), job->targets.type);
+        row->ignored = row->target == job->ignore_index;
+        if (!row->ignored && job->weights.data) weight = load_weight(job, p, row->target);
         on_weight.hi = weight;
-        row.on_target = pair_multiply(on_weight, row.keep);
+        row->on_target = pair_multiply(on_weight, row->keep);
     }
-    row.spread = row.target < 0 || job->label_smoothing != 0.0;
-    row.source = NAME(source_of_row)(job, p);
-    row.state = row_state_empty();
-    if (!ignored || job->row_logsumexp.data) NAME(forward_reduce)(job, p, 0, job->columns, &row.state);
-    if (job->row_logsumexp.data)
-        store_real(row_address(job, &job->row_logsumexp, p), job->row_logsumexp.type, row_state_logsumexp(&row.state, job->kind));
-    if (ignored) {
-        NAME(fill_gradients)(job, p, 0);
-    } else if (row.state.flags || row.state.maximum == -(double)INFINITY) {
-        int zero = !row.state.flags && job->empty_zero;
-        NAME(fill_gradients)(job, p, zero ? 0 : (REAL)NAN);
+    row->spread = row->target < 0 || job->label_smoothing != 0.0;
+    row->source = NAME(source_of_row)(job, p);
+    row->state = row_state_empty();
+}
+
+/* The gradient of the row's columns [first, last), and the loss by whoever has the first. */
+static void NAME(loss_row_end)(NAME(loss_row) *row, const loss_divisors *divisors, loss_totals *totals) {
+    const softmax_job *job = row->job;
+    NAME(loss_value) loss = {0.0, 0.0};
+    if (job->row_logsumexp.data && row->first == 0)
+        store_real(row_address(job, &job->row_logsumexp, row->p), job->row_logsumexp.type, row_state_logsumexp(&row->state, job->kind));
+    if (row->ignored) {
+        NAME(fill_gradients)(row, 0);
+    } else if (row->state.flags || row->state.maximum == -(double)INFINITY) {
+        int zero = !row->state.flags && job->empty_zero;
+        NAME(fill_gradients)(row, zero ? 0 : (REAL)NAN);
         loss.terms = zero ? 0.0 : (double)NAN;
     } else {
-        row.total = row_state_total(&row.state, job->kind);
-        row.log = row_total_log(&row.total, job->kind);
-        loss = NAME(loss_of_row)(&row, divisors);
+        row->total = row_state_total(&row->state, job->kind);
+        row->log = row_total_log(&row->total, job->kind);
+        loss = NAME(loss_of_row)(row, divisors);
     }
+    if (row->first != 0) return;
     if (job->reduction == SOFTMAX_NONE) {
-        if (job->loss.data) store_real(row_address(job, &job->loss, p), job->loss.type, loss.terms + loss.z_loss);
-    } else if (!ignored) {
+        if (job->loss.data) store_real(row_address(job, &job->loss, row->p), job->loss.type, loss.terms + loss.z_loss);
+    } else if (!row->ignored) {
         NAME(add_to_totals)(totals, loss);
     }
+}
+
+static void NAME(cross_entropy_row)(NAME(work) *work, const softmax_job *job, const place *p, const loss_divisors *divisors, loss_totals *totals) {
+    NAME(loss_row) row;
+    NAME(loss_row_begin)(&row, work, job, p);
+    if (job->out.data && !row.ignored && job->columns <= LOSS_BLOCKS * SOFTMAX_BLOCK_COLUMNS) row.terms = (REAL *)softmax_cpu_scratch();
+    if (!row.ignored && row.target >= 0) row.target_score = NAME(score_of_target)(&row.source, row.target);
+    if (!row.ignored || job->row_logsumexp.data) NAME(loss_reduce)(&row);
+    NAME(loss_row_end)(&row, divisors, totals);
+}
+
+/* Results go past the cache, but for lines that are there already. */
+static int NAME(loss_streams)(const softmax_job *job) { return job->out.data && job->out.data != job->x.data && softmax_cpu_streams(job); }
+
+/* Rows [first, last). */
+static void NAME(cross_entropy_rows)(const softmax_job *job, int64_t first, int64_t last, const loss_divisors *divisors, loss_totals *totals) {
+    NAME(work) work;
+    if (first >= last) return;
+    work = NAME(work_of_rows)(job, first, last);
+    work.streams = NAME(loss_streams)(job);
+    for (int64_t row = first; row < last; row++) {
+        place p = place_of_row(job, row);
+        NAME(cross_entropy_row)(&work, job, &p, divisors, totals);
+    }
+    if (work.streams) stream_end();
+}
+
+/* Columns [first, last) of a row that is split over threads: a hard target, and no other column counts in the loss. */
+static void NAME(cross_entropy_reduce)(const softmax_job *job, const place *p, int64_t first, int64_t last, row_partial *partial) {
+    int64_t target = load_integer(row_address(job, &job->targets, p), job->targets.type);
+    NAME(source) source = NAME(source_of_row)(job, p);
+    if (target >= first && target < last && target != job->ignore_index) partial->target_score = (double)NAME(score_of_target)(&source, target);
+    if (target != job->ignore_index || job->row_logsumexp.data) NAME(forward_reduce)(job, p, first, last, &partial->state);
+}
+
+static void NAME(cross_entropy_finish)(const softmax_job *job, const place *p, int64_t first, int64_t last, const row_partial *partial) {
+    NAME(loss_row) row;
+    NAME(work) work = NAME(work_of_columns)(job, p, last);
+    work.streams = NAME(loss_streams)(job);
+    NAME(loss_row_begin)(&row, &work, job, p);
+    row.state = partial->state;
+    row.target_score = (REAL)partial->target_score;
+    row.first = first;
+    row.last = last;
+    NAME(loss_row_end)(&row, partial->divisors, partial->totals);
+    if (work.streams) stream_end();
 }

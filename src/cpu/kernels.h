@@ -42,23 +42,22 @@ static void run_rows(const softmax_job *job, int64_t first, int64_t last, const 
         is_double(job) ? short_rows_double(job, first, last) : short_rows_float(job, first, last);
         return;
     }
-    if (job->op != OPERATION_CROSS_ENTROPY && !is_backward(job)) {
+    if (job->op == OPERATION_CROSS_ENTROPY)
+        is_double(job) ? cross_entropy_rows_double(job, first, last, divisors, totals)
+                       : cross_entropy_rows_float(job, first, last, divisors, totals);
+    else if (is_backward(job))
+        is_double(job) ? backward_rows_double(job, first, last) : backward_rows_float(job, first, last);
+    else
         is_double(job) ? all_rows_double(job, first, last) : all_rows_float(job, first, last);
-        return;
-    }
-    for (int64_t row = first; row < last; row++) {
-        place p = place_of_row(job, row);
-        if (job->op == OPERATION_CROSS_ENTROPY)
-            is_double(job) ? cross_entropy_row_double(job, &p, divisors, totals) : cross_entropy_row_float(job, &p, divisors, totals);
-        else
-            is_double(job) ? backward_row_double(job, &p) : backward_row_float(job, &p);
-    }
 }
 
 static void reduce_columns(const softmax_job *job, int64_t row, int64_t first, int64_t last, row_partial *partial) {
     place p = place_of_row(job, row);
     if (is_backward(job))
         is_double(job) ? backward_reduce_double(job, &p, first, last, partial) : backward_reduce_float(job, &p, first, last, partial);
+    else if (job->op == OPERATION_CROSS_ENTROPY)
+        is_double(job) ? cross_entropy_reduce_double(job, &p, first, last, partial)
+                       : cross_entropy_reduce_float(job, &p, first, last, partial);
     else
         is_double(job) ? forward_reduce_double(job, &p, first, last, &partial->state)
                        : forward_reduce_float(job, &p, first, last, &partial->state);
@@ -68,6 +67,9 @@ static void finish_columns(const softmax_job *job, int64_t row, int64_t first, i
     place p = place_of_row(job, row);
     if (is_backward(job))
         is_double(job) ? backward_finish_double(job, &p, first, last, partial) : backward_finish_float(job, &p, first, last, partial);
+    else if (job->op == OPERATION_CROSS_ENTROPY)
+        is_double(job) ? cross_entropy_finish_double(job, &p, first, last, partial)
+                       : cross_entropy_finish_float(job, &p, first, last, partial);
     else if (job->op == OPERATION_LOGSUMEXP)
         store_real(row_address(job, &job->out, &p), job->out.type, row_state_logsumexp(&partial->state, job->kind));
     else

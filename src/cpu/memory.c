@@ -9,7 +9,7 @@
 
 #include "row_operands.h"
 
-#define LAST_CACHE_BYTES_ELSE (32L << 20) /* where the system does not tell */
+#define LAST_CACHE_MOST (32L << 20) /* what one core has of it; in virtual machines glibc may count the whole machine's (320 MB where it is 32) */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t scratch_key;
@@ -47,7 +47,7 @@ static int64_t last_cache_bytes(void) {
 #if defined(_SC_LEVEL3_CACHE_SIZE)
     bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
 #endif
-    if (bytes <= 0) bytes = LAST_CACHE_BYTES_ELSE;
+    if (bytes <= 0 || bytes > LAST_CACHE_MOST) bytes = LAST_CACHE_MOST;
     atomic_store_explicit(&known, bytes, memory_order_relaxed);
     return bytes;
 }

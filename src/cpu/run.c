@@ -76,17 +76,20 @@ static void merge_partial(const softmax_job *job, row_partial *into, const row_p
     row_state_merge(&into->state, &from->state, job->kind);
     accumulator_merge(&into->sum, &from->sum);
     into->flags |= from->flags;
+    if (from->target_score != -(double)INFINITY) into->target_score = from->target_score;
 }
 
 static row_partial no_partial(void) {
-    row_partial partial = {row_state_empty(), accumulator_empty(), 0};
+    row_partial partial = {row_state_empty(), accumulator_empty(), 0, -(double)INFINITY, NULL, NULL};
     return partial;
 }
 
-static void run_by_columns(const softmax_job *job, int threads) {
+static void run_by_columns(const softmax_job *job, int threads, const loss_divisors *divisors, loss_totals *totals) {
     int64_t blocks = (job->columns + SOFTMAX_BLOCK_COLUMNS - 1) / SOFTMAX_BLOCK_COLUMNS;
     for (int64_t row = 0; row < job->rows; row++) {
         row_partial whole = no_partial(), parts_of_row[MAX_THREADS];
+        whole.divisors = divisors;
+        whole.totals = totals;
 #pragma omp parallel num_threads(threads)
         {
             fenv_guard guard = guard_begin();
@@ -108,7 +111,10 @@ static void run_by_columns(const softmax_job *job, int threads) {
     }
 }
 
-static int can_split_columns(operation op) {
+static int can_split_columns(const softmax_job *job) {
+    operation op = job->op;
+    if (op == OPERATION_CROSS_ENTROPY) /* one column counts in the loss */
+        return (job->targets.type == ELEMENT_INT32 || job->targets.type == ELEMENT_INT64) && job->label_smoothing == 0.0;
     return op == OPERATION_SOFTMAX || op == OPERATION_LOG_SOFTMAX || op == OPERATION_LOGSUMEXP ||
            op == OPERATION_SOFTMAX_BACKWARD || op == OPERATION_LOG_SOFTMAX_BACKWARD;
 }
@@ -174,9 +180,9 @@ softmax_status softmax_run_cpu(const softmax_job *job) {
         if (status != SOFTMAX_OK) return status;
         if (job->reduction == SOFTMAX_MEAN) divisors = counts;
     }
-    by_columns = can_split_columns(job->op) && job->rows < 64 ? choose_threads(job, blocks) : 1;
+    by_columns = can_split_columns(job) && job->rows < 64 ? choose_threads(job, blocks) : 1;
     if (by_columns > by_rows || (by_columns > 1 && job->rows % by_rows != 0 && job->rows < 2 * by_rows))
-        run_by_columns(job, by_columns);
+        run_by_columns(job, by_columns, &divisors, &totals);
     else
         run_by_rows(job, by_rows, &divisors, &totals);
     if (job->op == OPERATION_CROSS_ENTROPY && job->reduction != SOFTMAX_NONE) store_reduced_loss(job, &divisors, &totals, &counts);

@@ -31,3 +31,6 @@
 #undef LOW_PRODUCT
 #undef WIDE_FROM
 #undef NEARLY_LARGEST
+#undef AHEAD_LEAST
+#undef AHEAD_MOST
+#undef LOSS_BLOCKS

@@ -122,6 +122,7 @@ static inline vd vd_add(vd a, vd b) { return _mm256_add_pd(a, b); }
 static inline vd vd_sub(vd a, vd b) { return _mm256_sub_pd(a, b); }
 static inline vd vd_mul(vd a, vd b) { return _mm256_mul_pd(a, b); }
 static inline vd vd_fma(vd a, vd b, vd c) { return _mm256_fmadd_pd(a, b, c); }
+static inline vd vd_add_exact_product(vd a, vd b, vd c) { return vd_fma(a, b, c); }
 static inline vd vd_max(vd a, vd b) { return _mm256_max_pd(a, b); }
 static inline vd vd_min(vd a, vd b) { return _mm256_min_pd(a, b); }
 static inline vd vd_raise(vd y, vd cut, vd most) { return _mm256_blendv_pd(y, most, _mm256_cmp_pd(y, cut, _CMP_GE_OQ)); }

@@ -109,6 +109,7 @@ static inline vd vd_add(vd a, vd b) { return vaddq_f64(a, b); }
 static inline vd vd_sub(vd a, vd b) { return vsubq_f64(a, b); }
 static inline vd vd_mul(vd a, vd b) { return vmulq_f64(a, b); }
 static inline vd vd_fma(vd a, vd b, vd c) { return vfmaq_f64(c, a, b); }
+static inline vd vd_add_exact_product(vd a, vd b, vd c) { return vd_fma(a, b, c); }
 static inline vd vd_max(vd a, vd b) { return vbslq_f64(vcgtq_f64(a, b), a, b); }
 static inline vd vd_min(vd a, vd b) { return vbslq_f64(vcltq_f64(a, b), a, b); }
 static inline vd vd_raise(vd y, vd cut, vd most) { return vbslq_f64(vcgeq_f64(y, cut), most, y); }

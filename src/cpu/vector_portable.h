@@ -88,6 +88,8 @@ static inline vd vd_add(vd a, vd b) { LANES_D a.lane[i] += b.lane[i]; return a; 
 static inline vd vd_sub(vd a, vd b) { LANES_D a.lane[i] -= b.lane[i]; return a; }
 static inline vd vd_mul(vd a, vd b) { LANES_D a.lane[i] *= b.lane[i]; return a; }
 static inline vd vd_fma(vd a, vd b, vd c) { LANES_D a.lane[i] = fma(a.lane[i], b.lane[i], c.lane[i]); return a; }
+/* a b + c where a b is exact */
+static inline vd vd_add_exact_product(vd a, vd b, vd c) { LANES_D a.lane[i] = a.lane[i] * b.lane[i] + c.lane[i]; return a; }
 static inline vd vd_max(vd a, vd b) { LANES_D a.lane[i] = a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]; return a; }
 static inline vd vd_min(vd a, vd b) { LANES_D a.lane[i] = a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i]; return a; }
 static inline vd vd_raise(vd y, vd cut, vd most) { LANES_D y.lane[i] = y.lane[i] >= cut.lane[i] ? most.lane[i] : y.lane[i]; return y; }

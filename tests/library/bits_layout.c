@@ -220,6 +220,7 @@ static void run_rows(workload *made, const bits_layout *layout, int64_t first, i
     call.options.threads = layout->threads;
     call.options.streaming = layout->streaming;
     call.options.isa = layout->isa;
+    call.options.streaming = layout->streaming;
     if (made->operation == CROSS_ENTROPY)
         set_loss_options(&call, made, &sides, first, rows, layout->transposed);
     else if (made->options != PLAIN)

@@ -1,6 +1,6 @@
 /* No operation touches a byte outside its arrays: every array lies against a page without access, on either side in
- * turn, inputs are read-only, and the results are those of ordinary memory. Every type, instruction set and many
- * widths, aligned or not. */
+ * turn, inputs are read-only, and the results are those of ordinary memory, there through the caches and here past them.
+ * Every type, instruction set and many widths, aligned or not. */
 #include "guarded_memory.h"
 #include "oracle/check.h"
 #include "oracle/library_call.h"
@@ -13,7 +13,7 @@
 enum { MAX_SETS = 8, ROWS = 3 };
 
 static const int64_t widths[] = {1,  2,  3,  4,  5,  7,  8,   9,   15,  16,  17,  31,  32,  33,
-                                 47, 48, 63, 64, 65, 67, 127, 128, 129, 257, 511, 512, 513, 1031};
+                                 47, 48, 63, 64, 65, 67, 127, 128, 129, 257, 511, 512, 513, 1031, 2100};
 
 typedef struct guarded_call {
     operation operation;
@@ -47,7 +47,7 @@ static void fill(const guarded_call *what, arrays to)
     }
 }
 
-static void run(const guarded_call *what, arrays in, const char *words)
+static void run(const guarded_call *what, arrays in, softmax_streaming streaming, const char *words)
 {
     tensor x, second, y, loss;
     int64_t a = what->axis_first ? what->columns : ROWS, b = what->axis_first ? ROWS : what->columns;
@@ -63,6 +63,7 @@ static void run(const guarded_call *what, arrays in, const char *words)
     if (what->operation == CROSS_ENTROPY)
         call.options.reduction = SOFTMAX_NONE;
     call.options.isa = what->set;
+    call.options.streaming = streaming;
     library_run_ok(&call, words);
 }
 
@@ -84,8 +85,8 @@ static void compare(const guarded_call *what, bool at_end, const char *words)
     fill(what, guarded);
     guarded_read_only(&x);
     guarded_read_only(&second);
-    run(what, plain, words);
-    run(what, guarded, words);
+    run(what, plain, SOFTMAX_STREAMING_NEVER, words);
+    run(what, guarded, SOFTMAX_STREAMING_ALWAYS, words);
     CHECK(memcmp(plain.y, guarded.y, out_bytes) == 0, "%s: other results between guard pages", words);
     CHECK(memcmp(plain.x, guarded.x, in_bytes) == 0 && memcmp(plain.second, guarded.second, second_bytes) == 0,
           "%s: an input was changed", words);
