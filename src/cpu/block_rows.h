@@ -122,9 +122,15 @@ static void NAME(group_rows)(const NAME(work) *work, const softmax_job *job, int
     if (streams) stream_end();
 }
 
+/* Longer rows that come from memory are faster one by one: the processor foresees what is read, while the groups of two come and go. */
+#if !defined(GROUP_COLUMNS_FROM_MEMORY)
+#define GROUP_COLUMNS_FROM_MEMORY 512
+#endif
+
 /* Rows [first, last) of a forward, whatever they are. */
 static void NAME(all_rows)(const softmax_job *job, int64_t first, int64_t last) {
-    int one_block = job->columns > SHORT_COLUMNS && job->columns <= SOFTMAX_BLOCK_COLUMNS && last - first >= LANES;
+    int one_block = job->columns > SHORT_COLUMNS && job->columns <= SOFTMAX_BLOCK_COLUMNS && last - first >= LANES &&
+                    (job->columns <= GROUP_COLUMNS_FROM_MEMORY || !softmax_cpu_is_large(job));
     int plain = job->op == OPERATION_LOGSUMEXP ||
                 ((job->op == OPERATION_SOFTMAX || job->op == OPERATION_LOG_SOFTMAX) && job->out.type == REAL_ELEMENT && is_contiguous(&job->out));
     if (one_block && plain) {

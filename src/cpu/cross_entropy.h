@@ -36,9 +36,9 @@ static void NAME(loss_reduce)(NAME(loss_row) *row) {
     REAL buffer[SOFTMAX_BLOCK_COLUMNS], low_buffer[SOFTMAX_BLOCK_COLUMNS];
     for (int64_t c = 0; c < job->columns; c += SOFTMAX_BLOCK_COLUMNS) {
         NAME(block) block;
-        int count = NAME(block_columns)(c, job->columns), next = NAME(block_columns)(c + count < job->columns ? c + count : 0, job->columns);
+        int count = NAME(block_columns)(c, job->columns);
         const REAL *low, *z = NAME(scores)(&row->source, c, count, buffer, low_buffer, &low);
-        NAME(block_sum_ahead)(row->work, z, low, count, next, job->kind, row->terms ? row->terms + c : NULL, &block);
+        NAME(block_sum_ahead)(row->work, z, low, count, job->kind, row->terms ? row->terms + c : NULL, &block);
         NAME(row_sum_add)(&sum, &block, job->kind);
         if (row->terms) row->places[c / SOFTMAX_BLOCK_COLUMNS] = NAME(place_in_row)(&block);
     }

@@ -3,13 +3,11 @@
 #define KEPT_BLOCKS ((int)(SCRATCH_BYTES / (SOFTMAX_BLOCK_COLUMNS * sizeof(REAL)))) /* rows up to so many keep their terms */
 #define STACK_BLOCKS 8 /* ... so many on the stack, where results cannot hold them */
 
-/* What rows leave to the next one, and share. */
+/* What a call's rows share. */
 typedef struct NAME(work) {
-    int streams;      /* results go past the caches */
-    int direct;       /* x is contiguous from row to row, and its elements are the scores */
-    const REAL *end;  /* of x's rows, if direct */
-    const REAL *at;   /* the block whose largest scores are known already; NULL: none */
-    NAME(top) top;
+    int streams;     /* results go past the caches */
+    int direct;      /* x is contiguous from row to row, and its elements are the scores */
+    const REAL *end; /* of x's rows, if direct */
 } NAME(work);
 
 static void NAME(fill)(const operand *out, char *address, int64_t first, int64_t last, REAL value) {
@@ -26,32 +24,22 @@ static int NAME(block_columns)(int64_t first, int64_t last) {
     return (int)(last - first < SOFTMAX_BLOCK_COLUMNS ? last - first : SOFTMAX_BLOCK_COLUMNS);
 }
 
-/* block_sum, and first the largest scores of the block after it: what follows from them is a chain of some 100 cycles, and hidden behind this
- * block's terms. */
-static void NAME(block_sum_ahead)(NAME(work) *work, const REAL *z, const REAL *low, int count, int next_count, arithmetic kind, REAL *v,
-                                  NAME(block) *block) {
-    const REAL *next = z + count;
-    NAME(top) top = work->at == z ? work->top : NAME(block_top)(z, count);
-    work->at = NULL;
-    if (!work->direct || next + next_count > work->end) {
-        NAME(block_terms)(z, low, count, kind, &top, z, v, block);
-        return;
-    }
-    work->top = NAME(block_top)(next, next_count);
-    work->at = next;
-    NAME(block_terms)(z, low, count, kind, &top, next + next_count, v, block);
+/* block_sum, while the block after it is fetched. */
+static void NAME(block_sum_ahead)(const NAME(work) *work, const REAL *z, const REAL *low, int count, arithmetic kind, REAL *v, NAME(block) *block) {
+    const NAME(top) top = NAME(block_top)(z, count);
+    NAME(block_terms)(z, low, count, kind, &top, work->direct && z + 2 * count <= work->end ? z + count : z, v, block);
 }
 
-static void NAME(reduce_ahead)(NAME(work) *work, const softmax_job *job, const place *p, int64_t first, int64_t last, row_state *row) {
+static void NAME(reduce_ahead)(const NAME(work) *work, const softmax_job *job, const place *p, int64_t first, int64_t last, row_state *row) {
     NAME(source) source = NAME(source_of_row)(job, p);
     NAME(row_sum) sum = NAME(row_sum_begin)(row);
     REAL buffer[SOFTMAX_BLOCK_COLUMNS], low_buffer[SOFTMAX_BLOCK_COLUMNS];
     for (int64_t c = first; c < last; c += SOFTMAX_BLOCK_COLUMNS) {
         NAME(block) block;
         const REAL *low, *z;
-        int count = NAME(block_columns)(c, last), next = NAME(block_columns)(c + count < last ? c + count : 0, last);
+        int count = NAME(block_columns)(c, last);
         z = NAME(scores)(&source, c, count, buffer, low_buffer, &low);
-        NAME(block_sum_ahead)(work, z, low, count, next, job->kind, NULL, &block);
+        NAME(block_sum_ahead)(work, z, low, count, job->kind, NULL, &block);
         NAME(row_sum_add)(&sum, &block, job->kind);
     }
     NAME(row_sum_end)(&sum);
@@ -62,7 +50,7 @@ static NAME(work) NAME(work_of_rows)(const softmax_job *job, int64_t first, int6
     place p = place_of_row(job, first);
     NAME(source) source = NAME(source_of_row)(job, &p);
     memset(&work, 0, sizeof work);
-    work.streams = job->out.data && job->op != OPERATION_LOGSUMEXP && softmax_cpu_streams(job);
+    work.streams = job->out.data && job->op != OPERATION_LOGSUMEXP && job->streaming == SOFTMAX_STREAMING_ALWAYS;
     work.direct = source.direct && source.limit == job->columns && !job->causal && !job->lengths.data && job->dimensions == 1 &&
                   (job->rows == 1 || job->x.row_stride[0] == job->columns * (int64_t)sizeof(REAL));
     if (work.direct) work.end = (const REAL *)(const void *)source.x + (last - first) * job->columns;
@@ -74,7 +62,7 @@ static NAME(work) NAME(work_of_columns)(const softmax_job *job, const place *p, 
     NAME(work) work;
     NAME(source) source = NAME(source_of_row)(job, p);
     memset(&work, 0, sizeof work);
-    work.streams = job->out.data && job->op != OPERATION_LOGSUMEXP && softmax_cpu_streams(job);
+    work.streams = job->out.data && job->op != OPERATION_LOGSUMEXP && job->streaming == SOFTMAX_STREAMING_ALWAYS;
     work.direct = source.direct && source.limit == job->columns;
     if (work.direct) work.end = (const REAL *)(const void *)source.x + last;
     return work;
@@ -86,7 +74,7 @@ static void NAME(forward_reduce)(const softmax_job *job, const place *p, int64_t
 }
 
 /* The results of columns [first, last), whose terms are computed anew. */
-static void NAME(finish_ahead)(NAME(work) *work, const softmax_job *job, const place *p, int64_t first, int64_t last, const row_state *state) {
+static void NAME(finish_ahead)(const NAME(work) *work, const softmax_job *job, const place *p, int64_t first, int64_t last, const row_state *state) {
     NAME(source) source = NAME(source_of_row)(job, p);
     int want_log = job->op == OPERATION_LOG_SOFTMAX || job->op == OPERATION_STATE_LOG_NORMALISE;
     NAME(row_result) r = NAME(result_of_state)(state, job->kind, want_log, job->empty_zero);
@@ -108,7 +96,7 @@ static void NAME(finish_ahead)(NAME(work) *work, const softmax_job *job, const p
             NAME(block) block;
             NAME(place_of_block) place;
             REAL *v = streams ? results : y;
-            NAME(block_sum_ahead)(work, z, low, count, NAME(block_columns)(c + count < last ? c + count : 0, last), job->kind, v, &block);
+            NAME(block_sum_ahead)(work, z, low, count, job->kind, v, &block);
             place = NAME(place_in_row)(&block);
             NAME(block_results)(&r, job->kind, v, count, &place, y, streams);
         } else if (low) {
@@ -126,85 +114,53 @@ static void NAME(forward_finish)(const softmax_job *job, const place *p, int64_t
     if (work.streams) stream_end();
 }
 
-/* A row of softmax between its two halves. */
-typedef struct NAME(kept) {
-    REAL *terms;
-    char *out;
-    NAME(row_result) result;
-    NAME(place_of_block) places[KEPT_BLOCKS];
-} NAME(kept);
-
-/* The second half of a row: the results of block b. */
-static void NAME(finish_block)(const NAME(work) *work, const softmax_job *job, const NAME(kept) *kept, int b) {
-    REAL results[SOFTMAX_BLOCK_COLUMNS];
-    int direct = job->out.type == REAL_ELEMENT && is_contiguous(&job->out);
-    int64_t c = (int64_t)b * SOFTMAX_BLOCK_COLUMNS;
-    int count = NAME(block_columns)(c, job->columns);
-    char *to = kept->out + c * job->out.column_stride;
-    REAL *y = direct ? (REAL *)(void *)to : results;
-    if (kept->result.constant) {
-        NAME(fill)(&job->out, kept->out, c, c + count, kept->result.value);
-        return;
-    }
-    NAME(block_results)(&kept->result, job->kind, kept->terms + c, count, &kept->places[b], y, direct && work->streams);
-    if (!direct) NAME(scatter)(to, job->out.type, job->out.column_stride, count, y);
-}
-
-/* The first half of a row, which reads x once; block by block in turn with the second half of the row before it (NULL: none), so that memory
- * and arithmetic are both at work all the time. */
-static void NAME(keep_terms)(NAME(work) *work, const softmax_job *job, const place *p, NAME(kept) *kept, const NAME(kept) *before) {
+/* softmax of a row whose terms are kept: one read of x. */
+static void NAME(softmax_row)(const NAME(work) *work, const softmax_job *job, const place *p, REAL *terms) {
     NAME(source) source = NAME(source_of_row)(job, p);
     REAL buffer[SOFTMAX_BLOCK_COLUMNS], low_buffer[SOFTMAX_BLOCK_COLUMNS];
+    NAME(place_of_block) places[KEPT_BLOCKS];
+    char *out = row_address(job, &job->out, p);
+    int direct = job->out.type == REAL_ELEMENT && is_contiguous(&job->out), b = 0;
     row_state row = row_state_empty();
     NAME(row_sum) sum = NAME(row_sum_begin)(&row);
-    int b = 0;
-    kept->out = row_address(job, &job->out, p);
+    NAME(row_result) r;
     for (int64_t c = 0; c < job->columns; c += SOFTMAX_BLOCK_COLUMNS, b++) {
         NAME(block) block;
         const REAL *low, *z;
-        int count = NAME(block_columns)(c, job->columns), next = NAME(block_columns)(c + count < job->columns ? c + count : 0, job->columns);
+        int count = NAME(block_columns)(c, job->columns);
         z = NAME(scores)(&source, c, count, buffer, low_buffer, &low);
-        NAME(block_sum_ahead)(work, z, low, count, next, job->kind, kept->terms + c, &block);
+        NAME(block_sum_ahead)(work, z, low, count, job->kind, terms + c, &block);
         NAME(row_sum_add)(&sum, &block, job->kind);
-        kept->places[b] = NAME(place_in_row)(&block);
-        if (before) NAME(finish_block)(work, job, before, b);
+        places[b] = NAME(place_in_row)(&block);
     }
     NAME(row_sum_end)(&sum);
-    kept->result = NAME(result_of_state)(&row, job->kind, 0, job->empty_zero);
-}
-
-/* Rows of softmax [first, last) whose terms are kept. A row's second half waits for the next row's first, if there is room for the terms of two. */
-static void NAME(softmax_rows)(NAME(work) *work, const softmax_job *job, int64_t first, int64_t last, REAL *places[2]) {
-    NAME(kept) kept[2];
-    const NAME(kept) *before = NULL;
-    int64_t blocks = (job->columns + SOFTMAX_BLOCK_COLUMNS - 1) / SOFTMAX_BLOCK_COLUMNS;
-    int wait = !places[0] || places[0] != places[1], now = 0;
-    for (int64_t row = first; row < last; row++, now ^= wait) {
-        place p = place_of_row(job, row);
-        kept[now].terms = places[now] ? places[now] : (REAL *)(void *)row_address(job, &job->out, &p);
-        NAME(keep_terms)(work, job, &p, &kept[now], before);
-        before = &kept[now];
-        if (!wait || row == last - 1) {
-            for (int b = 0; b < blocks; b++) NAME(finish_block)(work, job, before, b);
-            before = NULL;
-        }
+    r = NAME(result_of_state)(&row, job->kind, 0, job->empty_zero);
+    if (r.constant) {
+        NAME(fill)(&job->out, out, 0, job->columns, r.value);
+        return;
+    }
+    b = 0;
+    for (int64_t c = 0; c < job->columns; c += SOFTMAX_BLOCK_COLUMNS, b++) {
+        int count = NAME(block_columns)(c, job->columns);
+        char *to = out + c * job->out.column_stride;
+        REAL *y = direct ? (REAL *)(void *)to : buffer;
+        NAME(block_results)(&r, job->kind, terms + c, count, &places[b], y, direct && work->streams);
+        if (!direct) NAME(scatter)(to, job->out.type, job->out.column_stride, count, y);
     }
 }
 
-/* Where the terms of two rows are kept until the rows' sums are known: in the results' own place (NULL), on the stack, or in scratch memory, there
- * only one row if two do not fit. 0: nowhere, they are computed twice. */
-static int NAME(terms_places)(const NAME(work) *work, const softmax_job *job, REAL *stack, REAL *places[2]) {
+/* Whether a row's terms are kept until its sum is known, and where: in the results' own place (NULL), on the stack, or in scratch memory. 0: they
+ * are computed twice. */
+static int NAME(terms_place)(const NAME(work) *work, const softmax_job *job, REAL *stack, REAL **terms) {
     int64_t blocks = (job->columns + SOFTMAX_BLOCK_COLUMNS - 1) / SOFTMAX_BLOCK_COLUMNS;
+    *terms = NULL;
     if (job->op != OPERATION_SOFTMAX || blocks > KEPT_BLOCKS) return 0;
-    places[0] = places[1] = NULL;
     if (!work->streams && job->out.type == REAL_ELEMENT && is_contiguous(&job->out)) return 1;
-    places[0] = blocks * 2 <= STACK_BLOCKS ? stack : (REAL *)softmax_cpu_scratch();
-    places[1] = places[0];
-    if (blocks * 2 <= KEPT_BLOCKS) places[1] += blocks * SOFTMAX_BLOCK_COLUMNS;
-    return places[0] != NULL;
+    *terms = blocks <= STACK_BLOCKS ? stack : (REAL *)softmax_cpu_scratch();
+    return *terms != NULL;
 }
 
-static void NAME(forward_row)(NAME(work) *work, const softmax_job *job, const place *p, int64_t index) {
+static void NAME(forward_row)(const NAME(work) *work, const softmax_job *job, const place *p, int64_t index) {
     row_state row = row_state_empty();
     if (job->op == OPERATION_STATE_NORMALISE || job->op == OPERATION_STATE_LOG_NORMALISE || job->op == OPERATION_STATE_UPDATE)
         row = softmax_state_to_row(&job->states[index]);
@@ -220,16 +176,18 @@ static void NAME(forward_row)(NAME(work) *work, const softmax_job *job, const pl
 
 /* Rows [first, last). */
 static void NAME(forward_rows)(const softmax_job *job, int64_t first, int64_t last) {
-    REAL stack[STACK_BLOCKS * SOFTMAX_BLOCK_COLUMNS], *places[2];
+    REAL stack[STACK_BLOCKS * SOFTMAX_BLOCK_COLUMNS], *terms;
     NAME(work) work;
+    int kept;
     if (first >= last) return;
     work = NAME(work_of_rows)(job, first, last);
-    if (NAME(terms_places)(&work, job, stack, places))
-        NAME(softmax_rows)(&work, job, first, last, places);
-    else
-        for (int64_t row = first; row < last; row++) {
-            place p = place_of_row(job, row);
+    kept = NAME(terms_place)(&work, job, stack, &terms);
+    for (int64_t row = first; row < last; row++) {
+        place p = place_of_row(job, row);
+        if (kept)
+            NAME(softmax_row)(&work, job, &p, terms ? terms : (REAL *)(void *)row_address(job, &job->out, &p));
+        else
             NAME(forward_row)(&work, job, &p, row);
-        }
+    }
     if (work.streams) stream_end();
 }

@@ -52,7 +52,11 @@ static int64_t last_cache_bytes(void) {
     return bytes;
 }
 
+int softmax_cpu_is_large(const softmax_job *job) {
+    return (double)job->rows * (double)job->columns * (double)element_bytes(job->out.type) > (double)last_cache_bytes();
+}
+
 int softmax_cpu_streams(const softmax_job *job) {
     if (job->streaming != SOFTMAX_STREAMING_CHOOSE) return job->streaming == SOFTMAX_STREAMING_ALWAYS;
-    return (double)job->rows * (double)job->columns * (double)element_bytes(job->out.type) > (double)last_cache_bytes();
+    return softmax_cpu_is_large(job);
 }

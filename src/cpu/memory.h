@@ -6,6 +6,9 @@
 
 #define SCRATCH_BYTES (512 * 1024) /* of terms, half of a second-level cache */
 
+/* Whether there are more bytes of results than the last cache would keep. */
+int softmax_cpu_is_large(const softmax_job *job);
+
 /* Whether a job's results go past the caches: by options->streaming, else if there are more of them than the last cache would keep. */
 int softmax_cpu_streams(const softmax_job *job);
 
