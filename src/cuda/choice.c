@@ -90,7 +90,7 @@ static int choose_rows(const softmax_job *job, const cuda_device *device, cuda_k
     end = row + TABLE_ROWS;
     while (row < end && (job->columns > row->columns || (wanted == CUDA_CLUSTER && row->cluster == 1)))
         row++;
-    if (row == end || job->rows > INT32_MAX / row->cluster)
+    if (row == end || blocks == 0 || job->rows > INT32_MAX / row->cluster) /* no columns: logsumexp alone has a result then */
         return 0;
     shape->kernel = row->cluster > 1 ? CUDA_CLUSTER : CUDA_BLOCK;
     shape->cluster = row->cluster;

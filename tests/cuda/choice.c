@@ -79,6 +79,22 @@ static void by_layout(void)
     EXPECT(job, h200, CUDA_ANY_KERNEL, "generic", 1, 0, 0);
 }
 
+/* A row without columns has a logsumexp; it takes no kernel whose thread blocks would be empty. */
+static void without_columns(void)
+{
+    static const element types[] = {ELEMENT_FLOAT32, ELEMENT_FLOAT16, ELEMENT_BFLOAT16, ELEMENT_FLOAT64};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        softmax_job job = contiguous(OPERATION_LOGSUMEXP, types[i], 7, 0, 0);
+        for (int wanted = 0; wanted <= CUDA_ANY_KERNEL; wanted++) {
+            cuda_shape shape;
+            if (softmax_cuda_choose(&job, &h200, (cuda_kernel)wanted, &shape))
+                CHECK(shape.kernel == CUDA_GENERIC || shape.kernel == CUDA_WARP || shape.warps > 0,
+                      "type %d, wanted %d: kernel %s of %d warps", (int)types[i], wanted,
+                      softmax_cuda_kernel_name((int)shape.kernel), shape.warps);
+        }
+    }
+}
+
 static void by_name(void)
 {
     softmax_job job = contiguous(OPERATION_LOG_SOFTMAX, ELEMENT_FLOAT32, 100, 512, 0);
@@ -98,5 +114,6 @@ int main(void)
     by_width();
     by_layout();
     by_name();
+    without_columns();
     return check_finish("cuda_choice");
 }
