@@ -96,22 +96,13 @@ static REAL NAME(rows)(const bench_work *work, int64_t begin, int64_t end)
     return loss * share;
 }
 
+#include "rows_over_threads.h"
+
 static int NAME(work)(const bench_work *work)
 {
-    const int64_t threads = work->threads;
-    REAL loss = 0;
     if (work->inner != 1 || (work->operation > BENCH_LOGSUMEXP && work->operation != BENCH_CROSS_ENTROPY))
         return 1;
-    if (threads <= 1) {
-        loss = NAME(rows)(work, 0, work->outer);
-    } else {
-#pragma omp parallel for num_threads(threads) schedule(static) reduction(+ : loss)
-        for (int64_t t = 0; t < threads; t++)
-            loss += NAME(rows)(work, work->outer * t / threads, work->outer * (t + 1) / threads);
-    }
-    if (work->operation == BENCH_CROSS_ENTROPY)
-        *(REAL *)work->loss = loss;
-    return 0;
+    return NAME(rows_over_threads)(work);
 }
 
 #undef NAME

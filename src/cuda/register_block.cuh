@@ -44,19 +44,8 @@ template <arithmetic KIND> static __device__ __forceinline__ float add_term(floa
         low += t.low + float_bits(TERM32_LOW);
         return t.v;
     }
-    float t = fmaf(z, TERM32_LOG2E, magic), r = fmaf(t - magic, -TERM32_LN2_HI, z), p, v, a, b;
-    if (KIND == ARITHMETIC_FLOAT16) {
-        p = fmaf(TERM16_C5, r, TERM16_C4);
-        p = fmaf(p, r, TERM16_C3);
-        p = fmaf(p, r, TERM16_C2);
-        p = fmaf(p, r, TERM16_C1);
-    } else {
-        p = fmaf(TERMB16_C4, r, TERMB16_C3);
-        p = fmaf(p, r, TERMB16_C2);
-        p = fmaf(p, r, TERMB16_C1);
-    }
-    p = fmaf(p, r, 1.0f);
-    v = bits_float(float_bits(p) + (float_bits(t) << 23)); /* a move of the exponent */
+    float t = fmaf(z, TERM32_LOG2E, magic), r = fmaf(t - magic, -TERM32_LN2_HI, z), v, a, b;
+    v = bits_float(float_bits(term16_power(r, KIND)) + (float_bits(t) << 23)); /* a move of the exponent */
     a = v + TERM32_HIGH;
     b = v - (a - TERM32_BOTH);
     high += float_bits(a);

@@ -81,10 +81,9 @@ SOFTMAX_FN term32 term32_from_reduced(float r, float lo, float s) {
     return t;
 }
 
-/* The shorter arithmetic of 16-bit results. */
-SOFTMAX_FN term32 term16_from_reduced(float r, float s, arithmetic kind) {
-    float p, a, b;
-    term32 t;
+/* e^r of 16-bit results: a shorter polynomial. */
+SOFTMAX_FN float term16_power(float r, arithmetic kind) {
+    float p;
     if (kind == ARITHMETIC_FLOAT16) {
         p = fmaf(TERM16_C5, r, TERM16_C4);
         p = fmaf(p, r, TERM16_C3);
@@ -95,8 +94,14 @@ SOFTMAX_FN term32 term16_from_reduced(float r, float s, arithmetic kind) {
         p = fmaf(p, r, TERMB16_C2);
         p = fmaf(p, r, TERMB16_C1);
     }
-    p = fmaf(p, r, 1.0f);
-    t.v = p * s; /* a move of the exponent */
+    return fmaf(p, r, 1.0f);
+}
+
+/* The shorter arithmetic of 16-bit results. */
+SOFTMAX_FN term32 term16_from_reduced(float r, float s, arithmetic kind) {
+    float a, b;
+    term32 t;
+    t.v = term16_power(r, kind) * s; /* a move of the exponent */
     a = t.v + TERM32_HIGH;
     b = t.v - (a - TERM32_BOTH);
     t.high = float_bits(a) - float_bits(TERM32_HIGH);

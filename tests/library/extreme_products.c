@@ -11,15 +11,6 @@ enum { MAX_SETS = 8 };
 
 static const char *current_set;
 
-static softmax_options options_now(void)
-{
-    softmax_options options = SOFTMAX_OPTIONS_INIT;
-    options.isa = current_set;
-    options.message = library_message;
-    options.message_bytes = sizeof library_message;
-    return options;
-}
-
 static void check_float(const char *what, int column, float value, double expected)
 {
     CHECK(fabs((double)value - expected) <= 2 * FLT_EPSILON * fabs(expected), "%s, %s: column %d is %.9g, not %.9g", what,
@@ -34,7 +25,7 @@ static void test_small_probability(void)
     const int64_t target = 0;
     float gradient[3], loss;
     tensor grad_output;
-    softmax_options options = options_now();
+    softmax_options options = library_options(current_set);
     options.reduction = SOFTMAX_SUM;
     options.grad_output = tensor_vector(&grad_output, (void *)(uintptr_t)&upstream, float_formats[0].dlpack, 1);
     for (int general = 0; general < 2; general++) { /* the softcap is next to the identity here, and takes the general path */
@@ -52,7 +43,7 @@ static void test_deep_softcap(void)
     const float x[2] = {357, 0};
     const int64_t target = 1;
     float gradient[2], loss;
-    softmax_options options = options_now();
+    softmax_options options = library_options(current_set);
     options.softcap = 1;
     softmax_cross_entropy_rows(SOFTMAX_FLOAT32, 1, 2, x, &target, &loss, gradient, &options);
     check_float("softcap", 0, gradient[0], 0);
@@ -66,7 +57,7 @@ static void test_large_backward(void)
     const double sum = -0.1 * 3e38 + 0.9 * 3e38, wide_first = 0.25 * (1 - 0.25 + 0.25e-5) * 1e275;
     float dx[3];
     double wide_dx[4];
-    softmax_options options = options_now();
+    softmax_options options = library_options(current_set);
     CHECK(softmax_softmax_backward_rows(SOFTMAX_FLOAT32, 1, 3, y, dy, dx, &options) == SOFTMAX_OK, "%s", library_message);
     check_float("backward next to FLT_MAX", 0, dx[0], 0.1 * (-3e38 - sum));
     check_float("backward next to FLT_MAX", 1, dx[1], 0.45 * (3e38 - sum));
@@ -81,7 +72,7 @@ static void test_large_mean(void)
     const double x[4] = {1.5e308, 0, 1.5e308, 0};
     const int64_t targets[2] = {1, 1};
     double loss = 7;
-    softmax_options options = options_now();
+    softmax_options options = library_options(current_set);
     CHECK(softmax_cross_entropy_rows(SOFTMAX_FLOAT64, 2, 2, x, targets, &loss, NULL, &options) == SOFTMAX_OK, "%s", library_message);
     CHECK(loss == 1.5e308, "the mean of two losses of 1.5e308, %s: %.17g", current_set, loss);
 }
@@ -113,7 +104,7 @@ static void test_scale_limits(void)
                  {1e39, SOFTMAX_ERROR_OPTION}, {-1e39, SOFTMAX_ERROR_OPTION}, {1e-39, SOFTMAX_ERROR_OPTION}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         float x[2] = {1, 2}, y[2];
-        softmax_options options = options_now();
+        softmax_options options = library_options(current_set);
         options.scale = cases[i].scale;
         softmax_status status = softmax_softmax_rows(SOFTMAX_FLOAT32, 1, 2, x, y, &options);
         CHECK(status == cases[i].status, "scale %g, %s: status %d", cases[i].scale, current_set, (int)status);

@@ -14,15 +14,6 @@ enum { MAX_SETS = 8 };
 
 static const char *current_set;
 
-static softmax_options options_now(void)
-{
-    softmax_options options = SOFTMAX_OPTIONS_INIT;
-    options.isa = current_set;
-    options.message = library_message;
-    options.message_bytes = sizeof library_message;
-    return options;
-}
-
 /* ---- One row in, its results out ----------------------------------------------------------------------------------
  */
 
@@ -107,7 +98,7 @@ static void test_constant_row(softmax_type type, int64_t columns, double value)
 {
     const float_format *format = float_format_of(type);
     char *x = malloc((size_t)(columns * format->bytes));
-    softmax_options options = options_now();
+    softmax_options options = library_options(current_set);
     if (!x)
         abort();
     for (int64_t j = 0; j < columns; j++)
@@ -132,7 +123,7 @@ static void test_constant_rows(bool large)
         test_constant_row(SOFTMAX_FLOAT32, 1 << 25, -7);
     float lse;
     uint16_t halves[32];
-    softmax_options options = options_now();
+    softmax_options options = library_options(current_set);
     for (int j = 0; j < 32; j++)
         format_store(&float_formats[2], halves, j, 7.64);
     tensor in, out;
@@ -150,7 +141,7 @@ static void test_confident_loss(void)
     const float x[3] = {40, 0, 0};
     const int64_t target = 0;
     float loss, gradient[3];
-    softmax_options options = options_now();
+    softmax_options options = library_options(current_set);
     CHECK(softmax_cross_entropy_rows(SOFTMAX_FLOAT32, 1, 3, x, &target, &loss, gradient, &options) == SOFTMAX_OK, "%s",
           library_message);
     CHECK(fabs(loss - 8.4967085e-18) <= 2e-24, "confident loss, %s: %.9g", current_set, loss);
@@ -162,7 +153,7 @@ static void test_bad_targets(void)
 {
     static const int64_t bad[] = {100, -1, 2, 3};
     float x[4] = {1, 2, 3, 4}, loss = 77, gradient[4] = {77, 77, 77, 77};
-    softmax_options options = options_now();
+    softmax_options options = library_options(current_set);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         int64_t targets[2] = {1, bad[i]};
         char value[32];
@@ -183,7 +174,7 @@ static void test_upstream_per_row(void)
     const int64_t targets[3] = {0, -100, 2};
     float loss[3], gradient[9], scaled[9];
     tensor grad_output;
-    softmax_options options = options_now();
+    softmax_options options = library_options(current_set);
     options.reduction = SOFTMAX_NONE;
     options.label_smoothing = 0.25;
     softmax_cross_entropy_rows(SOFTMAX_FLOAT32, 3, 3, x, targets, loss, gradient, &options);
@@ -206,7 +197,7 @@ static void test_huge_tiles(void)
     float first[1] = {1}, second[1] = {1e30f}, y[2];
     tensor a, b, out;
     softmax_state state;
-    softmax_options options = options_now();
+    softmax_options options = library_options(current_set);
     softmax_state_init(&state, 1, SOFTMAX_FLOAT32);
     softmax_state_update(&state, tensor_matrix(&a, first, float_formats[0].dlpack, 1, 1), 1, &options);
     softmax_state_update(&state, tensor_matrix(&b, second, float_formats[0].dlpack, 1, 1), 1, &options);
@@ -221,7 +212,7 @@ static void test_padding(void)
         const float_format *format = &float_formats[f];
         char x[5 * 8], y[5 * 8];
         double sum = 0;
-        softmax_options options = options_now();
+        softmax_options options = library_options(current_set);
         for (int j = 0; j < 5; j++)
             format_store(format, x, j, -100);
         softmax_softmax_rows(format->type, 1, 5, x, y, &options);
@@ -244,7 +235,7 @@ static void test_determinism(void)
     for (int j = 0; j < COLUMNS; j++)
         x[j] = (float)((j * 7919) % 1000) * 0.01f;
     for (int time = 0; time < TIMES; time++) {
-        softmax_options options = options_now();
+        softmax_options options = library_options(current_set);
         options.threads = (int[]){0, 1, 2, 7}[time % 4];
         softmax_softmax_rows(SOFTMAX_FLOAT32, 1, COLUMNS, x, time ? y : first, &options);
         CHECK(time == 0 || memcmp(y, first, COLUMNS * sizeof *y) == 0, "the same input again, %s: other bits",

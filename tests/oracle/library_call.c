@@ -14,6 +14,15 @@ library_call library_call_of(operation operation, const DLTensor *input, const D
     return call;
 }
 
+softmax_options library_options(const char *isa)
+{
+    softmax_options options = SOFTMAX_OPTIONS_INIT;
+    options.isa = isa;
+    options.message = library_message;
+    options.message_bytes = sizeof library_message;
+    return options;
+}
+
 softmax_status library_run(library_call *call)
 {
     softmax_options *options = &call->options;

@@ -18,6 +18,9 @@ typedef struct library_call {
 library_call library_call_of(operation operation, const DLTensor *input, const DLTensor *second, DLTensor *output,
                              DLTensor *loss, int axis);
 
+/* The defaults, for an instruction set; words about errors go to library_message. */
+softmax_options library_options(const char *isa);
+
 /* Calls; the message of the last call is in library_message. */
 softmax_status library_run(library_call *call);
 extern char library_message[512];
