@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "../kernels.h"
+#include "machine.cuh"
 
 struct float16 {
     uint16_t bits;
@@ -34,7 +35,7 @@ static __device__ __forceinline__ void join(const uint32_t *part, uint16_t &w) {
 /* first and second largest of one lane; NaN sticks to the first */
 static __device__ __forceinline__ void take_in(float x, float &first, float &second) {
     second = fmaxf(second, fminf(first, x));
-    asm("max.NaN.f32 %0, %0, %1;" : "+f"(first) : "f"(x));
+    first = max_or_nan(first, x);
 }
 
 template <typename T> struct cell;
@@ -61,10 +62,8 @@ template <> struct cell<float> {
         uint32_t a = nothing, b = nothing;                                                              \
         float a2[2], b2[2];                                                                             \
         _Pragma("unroll") for (int i = 0; i < WORDS; i++) {                                             \
-            uint32_t low;                                                                               \
-            asm("min." type " %0, %1, %2;" : "=r"(low) : "r"(a), "r"(w[i]));                            \
-            asm("max." type " %0, %0, %1;" : "+r"(b) : "r"(low));                                       \
-            asm("max.NaN." type " %0, %0, %1;" : "+r"(a) : "r"(w[i]));                                  \
+            b = larger_##type(b, smaller_##type(a, w[i]));                                              \
+            a = larger_or_nan_##type(a, w[i]);                                                          \
         }                                                                                               \
         open(a, a2);                                                                                    \
         open(b, b2);                                                                                    \
@@ -83,17 +82,13 @@ template <> struct cell<bfloat16> {
         z[0] = __uint_as_float(w << 16);
         z[1] = __uint_as_float(w & 0xffff0000u);
     }
-    static __device__ __forceinline__ uint32_t close(const float *y) {
-        uint32_t w;
-        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(y[1]), "f"(y[0]));
-        return w;
-    }
+    static __device__ __forceinline__ uint32_t close(const float *y) { return pack_bfloat16(y[0], y[1]); }
     static __device__ __forceinline__ uint32_t close_one(float y) {
         float pair[2] = {y, 0.0f};
         return close(pair);
     }
     static __device__ __forceinline__ float least() { return 0x1p-126f; }
-    PACKED_LARGEST_TWO("bf16x2")
+    PACKED_LARGEST_TWO(bfloat16)
 };
 
 template <> struct cell<float16> {
@@ -101,20 +96,14 @@ template <> struct cell<float16> {
     static const int in_word = 2;
     static const uint32_t nothing = 0xfc00fc00u;
     static const uint32_t nan = 0x7e007e00u;
-    static __device__ __forceinline__ void open(uint32_t w, float *z) {
-        asm("{ .reg .b16 a, b; mov.b32 {a, b}, %2; cvt.f32.f16 %0, a; cvt.f32.f16 %1, b; }" : "=f"(z[0]), "=f"(z[1]) : "r"(w));
-    }
-    static __device__ __forceinline__ uint32_t close(const float *y) {
-        uint32_t w;
-        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(y[1]), "f"(y[0]));
-        return w;
-    }
+    static __device__ __forceinline__ void open(uint32_t w, float *z) { open_float16(w, z); }
+    static __device__ __forceinline__ uint32_t close(const float *y) { return pack_float16_as_is(y[0], y[1]); }
     static __device__ __forceinline__ uint32_t close_one(float y) {
         float pair[2] = {y, 0.0f};
         return close(pair);
     }
     static __device__ __forceinline__ float least() { return 0x1.000002p-25f; } /* up to 2^-25 rounds to 0, which is +0 */
-    PACKED_LARGEST_TWO("f16x2")
+    PACKED_LARGEST_TWO(float16)
 };
 
 /* What a lane holds of a block's N columns: accesses lane, lane + 32, ... of VEC elements; columns from count on are `nothing`.
@@ -129,8 +118,8 @@ template <typename T, int VEC, int N> struct lane_words {
     static __device__ __forceinline__ unsigned offset() { return (threadIdx.x & 31u) * (unsigned)(VEC * sizeof(T)); }
     static __device__ __forceinline__ int left(int count) { return count - (int)(threadIdx.x & 31u) * VEC; }
 
-    /* from: the block's first column */
-    static __device__ __forceinline__ void load(const char *from, int count, uint32_t *w) {
+    /* from: the block's first column. AGAIN: it will be read again, and may stay in the caches. */
+    template <bool AGAIN = false> static __device__ __forceinline__ void load(const char *from, int count, uint32_t *w) {
         const word *at = (const word *)(from + offset());
         const int columns = left(count);
 #pragma unroll
@@ -138,7 +127,7 @@ template <typename T, int VEC, int N> struct lane_words {
 #pragma unroll
             for (int j = 0; j < per_access; j++) w[i * per_access + j] = cell<T>::nothing;
             if (columns > i * 32 * VEC) {
-                split(__ldcs(at + i * 32), w + i * per_access);
+                split(AGAIN ? at[i * 32] : __ldcs(at + i * 32), w + i * per_access);
                 if (VEC < cell<T>::in_word) w[i] |= cell<T>::nothing & 0xffff0000u;
             }
         }

@@ -8,7 +8,9 @@
 #define MOST_WARPS 16   /* of a thread block, a block of columns each */
 #define MOST_CLUSTER 16 /* thread blocks of a row */
 
+#if __CUDA_ARCH__ >= 900
 static __device__ __forceinline__ uint32_t shared_address(const void *p) { return (uint32_t)__cvta_generic_to_shared(p); }
+#endif
 
 static __device__ __forceinline__ void begin_exchange(uint64_t *barrier, int cluster) {
 #if __CUDA_ARCH__ >= 900

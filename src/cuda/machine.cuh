@@ -41,6 +41,28 @@ static __device__ __forceinline__ float shrink_and_flush(float x) {
     return y;
 }
 
+/* a b, flushed where that is below 2^-126 once it is rounded as if exponents had no end. */
+static __device__ __forceinline__ float multiply_and_flush(float a, float b) {
+    float y;
+    asm("mul.rn.ftz.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+    return y;
+}
+
+/* The smaller, the larger, and the larger or NaN, of two elements of 16 bits in a word: an instruction each. */
+#define PAIRS_OF_HALVES(name, instruction)                                                                        \
+    static __device__ __forceinline__ uint32_t name(uint32_t a, uint32_t b) {                                     \
+        uint32_t both;                                                                                            \
+        asm(instruction " %0, %1, %2;" : "=r"(both) : "r"(a), "r"(b));                                            \
+        return both;                                                                                              \
+    }
+PAIRS_OF_HALVES(smaller_bfloat16, "min.bf16x2")
+PAIRS_OF_HALVES(larger_bfloat16, "max.bf16x2")
+PAIRS_OF_HALVES(larger_or_nan_bfloat16, "max.NaN.bf16x2")
+PAIRS_OF_HALVES(smaller_float16, "min.f16x2")
+PAIRS_OF_HALVES(larger_float16, "max.f16x2")
+PAIRS_OF_HALVES(larger_or_nan_float16, "max.NaN.f16x2")
+#undef PAIRS_OF_HALVES
+
 /* The 16-bit types in pairs, a in the low half. Numbers only: NaN comes out with other bits than a result's. */
 static __device__ __forceinline__ uint32_t pack_bfloat16(float a, float b) {
     uint32_t both;
@@ -51,6 +73,15 @@ static __device__ __forceinline__ uint32_t pack_float16(float a, float b) {
     uint32_t both;
     asm("{ .reg .b32 r; cvt.rn.f16x2.f32 r, %1, %2; add.rn.f16x2 %0, r, %3; }" : "=r"(both) : "f"(b), "f"(a), "r"(0)); /* -0 + 0 = +0 */
     return both;
+}
+/* Without the addition: -0 stays. */
+static __device__ __forceinline__ uint32_t pack_float16_as_is(float a, float b) {
+    uint32_t both;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(b), "f"(a));
+    return both;
+}
+static __device__ __forceinline__ void open_float16(uint32_t both, float *two) {
+    asm("{ .reg .b16 a, b; mov.b32 {a, b}, %2; cvt.f32.f16 %0, a; cvt.f32.f16 %1, b; }" : "=f"(two[0]), "=f"(two[1]) : "r"(both));
 }
 static __device__ __forceinline__ float float16_value(uint16_t half) {
     float x;

@@ -177,7 +177,7 @@ template <arithmetic KIND> static __device__ __forceinline__ register_factor fac
 template <arithmetic KIND, int N> static __device__ __forceinline__ void scale_block(const register_factor &f, float *v) {
     if (KIND != ARITHMETIC_32 && f.is_plain) {
 #pragma unroll
-        for (int i = 0; i < N; i++) asm("mul.ftz.f32 %0, %0, %1;" : "+f"(v[i]) : "f"(f.hi));
+        for (int i = 0; i < N; i++) v[i] = multiply_and_flush(v[i], f.hi);
         return;
     }
     if (f.is_far) { /* only the block's own maximum, far above kb, may be more than 0 */
@@ -188,7 +188,7 @@ template <arithmetic KIND, int N> static __device__ __forceinline__ void scale_b
     for (int i = 0; i < N; i++) {
         float b = fmaf(v[i], f.hi, v[i] * f.lo);
         b = b >= f.cut ? f.most : b;
-        asm("mul.ftz.f32 %0, %1, 0f1F800000;" : "=f"(v[i]) : "f"(b));
+        v[i] = shrink_and_flush(b);
     }
 }
 

@@ -2,7 +2,7 @@
 #ifndef SOFTMAX_CUDA_SHORT_LAUNCH_CUH
 #define SOFTMAX_CUDA_SHORT_LAUNCH_CUH
 
-#include "launch.h"
+#include "launch.cuh"
 #include "short_rows.cuh"
 
 #define SHORT_WARPS 4
@@ -29,8 +29,7 @@ template <typename T, bool LOG> static short_kernel short_kernel_of(const cuda_s
 template <typename T> static cudaError_t launch_short(const softmax_job *job, const cuda_shape *shape) {
     const int64_t rows_of_block = SHORT_WARPS * 32 / shape->lane_columns, blocks = (job->rows + rows_of_block - 1) / rows_of_block;
     short_kernel kernel = job->op == OPERATION_SOFTMAX ? short_kernel_of<T, false>(shape) : short_kernel_of<T, true>(shape);
-    kernel<<<(unsigned)(blocks < 0x7fffffff ? blocks : 0x7fffffff), 32 * SHORT_WARPS, 0, (cudaStream_t)job->stream>>>(*job);
-    return cudaGetLastError();
+    return launch(launch_of(blocks < 0x7fffffff ? blocks : 0x7fffffff, 32 * SHORT_WARPS, 1, 0, (cudaStream_t)job->stream), kernel, *job);
 }
 
 #endif

@@ -1,6 +1,6 @@
 /* Jobs that the library would run on the processor, run by its CUDA kernels in the emulator: linked with --wrap=softmax_run_cpu, so that every
- * test of the library is one of the kernels too. Backwards and cross-entropy take the kernel of their shape, forwards the generic one; states
- * run as always. */
+ * test of the library is one of the kernels too. Jobs take the kernel of their shape, or $SOFTMAX_CUDA_KERNEL's where that can run them; a GPU
+ * of compute capability 9.0, whose clusters forwards do without here; states run as always. */
 #include <cuda_runtime.h>
 
 #include "cuda/gradient.h"
@@ -22,11 +22,28 @@ static void report()
             printf("emulated: %ld runs of kernel number %d\n", runs[kernel], kernel);
 }
 
+static cudaError_t forward(const softmax_job *job, const cuda_shape *shape)
+{
+    typedef cudaError_t (*launcher)(const softmax_job *, const cuda_shape *);
+    static const launcher shorts[] = {NULL, softmax_cuda_short_float32, NULL, softmax_cuda_short_float16, softmax_cuda_short_bfloat16};
+    static const launcher rows[] = {NULL, softmax_cuda_rows_float32, NULL, softmax_cuda_rows_float16, softmax_cuda_rows_bfloat16};
+    switch (shape->kernel) {
+    case CUDA_WARP:
+        return shorts[job->x.type](job, shape);
+    case CUDA_BLOCK:
+        if (!shape->scores)
+            return rows[job->x.type](job, shape);
+        /* fallthrough */
+    default:
+        return softmax_cuda_generic_forward(job, shape);
+    }
+}
+
 static cudaError_t launch(const softmax_job *job, const cuda_shape *shape)
 {
     runs[shape->kernel]++;
     if (!softmax_cuda_is_gradient(job->op))
-        return softmax_cuda_generic_forward(job, shape);
+        return forward(job, shape);
     if (job->op != OPERATION_CROSS_ENTROPY)
         return softmax_cuda_backward(job, shape);
     softmax_job with_scratch = *job;
@@ -38,16 +55,14 @@ static cudaError_t launch(const softmax_job *job, const cuda_shape *shape)
 
 extern "C" softmax_status __wrap_softmax_run_cpu(const softmax_job *job)
 {
-    static const char *wanted = getenv("SOFTMAX_CUDA_KERNEL");
+    static const char *name = getenv("SOFTMAX_CUDA_KERNEL");
     static bool reports = atexit(report) == 0;
-    const bool generic = wanted && strcmp(wanted, "generic") == 0;
-    const cuda_device device = {90, 132};
+    const int wanted = name && *name ? softmax_cuda_kernel_named(name) : CUDA_ANY_KERNEL;
+    const cuda_device device = {softmax_cuda_is_gradient(job->op) ? 90 : 80, 132};
     cuda_shape shape;
-    memset(&shape, 0, sizeof shape);
-    shape.multiprocessors = device.multiprocessors;
     if (!reports || job->op >= OPERATION_STATE_UPDATE)
         return __real_softmax_run_cpu(job);
-    if (softmax_cuda_is_gradient(job->op))
-        softmax_cuda_choose_gradient(job, &device, generic ? CUDA_GENERIC : CUDA_ANY_KERNEL, &shape);
+    if (!softmax_cuda_choose(job, &device, (cuda_kernel)wanted, &shape))
+        softmax_cuda_choose(job, &device, CUDA_ANY_KERNEL, &shape);
     return launch(job, &shape) == cudaSuccess ? SOFTMAX_OK : SOFTMAX_ERROR_DEVICE;
 }

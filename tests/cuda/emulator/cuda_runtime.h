@@ -23,6 +23,7 @@
 #define __forceinline__ inline
 #define __noinline__
 #define __launch_bounds__(...)
+#define __maxnreg__(...)
 #define __align__(n) __attribute__((aligned(n)))
 /* One section of static variables, which follow the running fiber's block. */
 #define __shared__ static __attribute__((section("emulated_shared")))
@@ -36,6 +37,9 @@ struct dim3 {
 struct __attribute__((aligned(8))) uint2 { unsigned x, y; };
 struct __attribute__((aligned(16))) uint4 { unsigned x, y, z, w; };
 static inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
+static inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
+struct __attribute__((aligned(16))) float4 { float x, y, z, w; };
+static inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 
 /* ---- The host's side ---------------------------------------------------------------------------------------------- */
 
@@ -356,6 +360,11 @@ static inline uint32_t half_of(float a) {
     return half == 0x8000 ? 0 : half;
 }
 static inline uint32_t pack_float16(float a, float b) { return half_of(a) | half_of(b) << 16; }
+static inline uint32_t pack_float16_as_is(float a, float b) { return (uint32_t)round_to_float16(a) | (uint32_t)round_to_float16(b) << 16; }
+static inline void open_float16(uint32_t both, float *two) {
+    two[0] = widen_float16((uint16_t)both);
+    two[1] = widen_float16((uint16_t)(both >> 16));
+}
 static inline float float16_value(uint16_t half) { return widen_float16(half); }
 static inline unsigned cluster_rank() { return emulator::self().its_block->rank; }
 static inline unsigned cluster_blocks() { return (unsigned)emulator::the_machine().blocks.size(); }
@@ -386,6 +395,25 @@ static inline float multiply_and_flush(float a, float b) {
     float f = (float)(exact * 0x1p100);
     return fabsf(f) < 0x1p-26f ? copysignf(0.0f, f) : a * b;
 }
+/* Which of two 16-bit elements, in both halves of a word. */
+template <typename F> static inline uint32_t of_both(uint32_t a, uint32_t b, F choose) {
+    return (uint32_t)choose((uint16_t)a, (uint16_t)b) | (uint32_t)choose((uint16_t)(a >> 16), (uint16_t)(b >> 16)) << 16;
+}
+#define EMULATED_HALVES(type, widen)                                                                                    \
+    static inline uint32_t smaller_##type(uint32_t a, uint32_t b) {                                                     \
+        return of_both(a, b, [](uint16_t p, uint16_t q) { return widen(p) != widen(p) ? q : widen(q) < widen(p) ? q : p; }); \
+    }                                                                                                                   \
+    static inline uint32_t larger_##type(uint32_t a, uint32_t b) {                                                      \
+        return of_both(a, b, [](uint16_t p, uint16_t q) { return widen(p) != widen(p) ? q : widen(q) > widen(p) ? q : p; }); \
+    }                                                                                                                   \
+    static inline uint32_t larger_or_nan_##type(uint32_t a, uint32_t b) {                                               \
+        return of_both(a, b, [](uint16_t p, uint16_t q) {                                                               \
+            return widen(p) != widen(p) || widen(q) != widen(q) ? (uint16_t)0x7fff : widen(q) > widen(p) ? q : p;       \
+        });                                                                                                             \
+    }
+EMULATED_HALVES(bfloat16, widen_bfloat16)
+EMULATED_HALVES(float16, widen_float16)
+#undef EMULATED_HALVES
 static inline float __frcp_rn(float x) { return 1.0f / x; }
 static inline float __fmul_rn(float a, float b) { return a * b; }
 
