@@ -7,12 +7,12 @@
 
 #include "../api_state.h"
 #include "../kernels.h"
-#include "../numerics/hyperbolic.h"
 #include "../numerics/readout.h"
 #include "backward_sum.h"
 #include "gather.h"
 #include "lane_elements.h"
 #include "memory.h"
+#include "softcap_vectors.h"
 #include "term_pipeline.h"
 
 #define JOIN_(a, b) a##b

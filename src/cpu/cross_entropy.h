@@ -184,10 +184,12 @@ typedef struct NAME(spread_gradient) {
     double target;
 } NAME(spread_gradient);
 
-static double NAME(column_gradient)(const NAME(loss_row) *row, const NAME(spread_gradient) *g, int64_t column, REAL v, REAL z, double raw, pair t) {
+static double NAME(column_gradient)(const NAME(loss_row) *row, const NAME(spread_gradient) *g, int64_t column, REAL v, REAL z, pair t) {
+    const softmax_job *job = row->job;
     pair slope = {1.0, 0.0}, each = pair_multiply(row->g, t), f;
     double d;
-    if (row->job->softcap != 0.0) slope = softcap_derivative(raw, row->job->softcap);
+    if (job->softcap != 0.0 && z >= -LARGEST) /* else masked out: never used */
+        slope = softcap_derivative(load_real(row_address(job, &job->x, row->p) + column * job->x.column_stride, job->x.type), job->softcap);
     if (column == row->target) { /* p - 1 relative, and the target's share of what is spread */
         d = g->target + (fma((double)v, g->spread.hi, (double)v * g->spread.lo) - each.hi);
         return d == 0.0 ? 0.0 : fma(d, slope.hi, d * slope.lo);
@@ -204,19 +206,60 @@ static REAL NAME(rounded_gradient)(double d) {
     return d == d ? 0 : (REAL)NAN;
 }
 
-/* column_gradient of a block without softcap, and 1 if there are probabilities of 0, whose gradient is not in it. */
-static int NAME(block_spread_gradient)(const pair g, const pair factor, const REAL *restrict v, const double *restrict t,
-                                       const double *restrict t_low, int count, REAL *restrict result) {
-    const pair slope = {1.0, 0.0}, f = pair_multiply(slope, factor);
+/* column_gradient of a block but for its target, and 1 if there are probabilities of 0 whose gradient may not be 0 and is not in it. slope:
+ * the softcap's derivative, a constant NULL where there is none. */
+static ALWAYS_INLINE int NAME(spread_gradient_loop)(const pair g, const pair factor, const REAL *restrict z, const REAL *restrict v,
+                                                    const double *restrict t, const double *restrict t_low, const double *restrict slope,
+                                                    const double *restrict slope_low, int count, REAL *restrict result) {
+    const pair one = {1.0, 0.0};
     int zeros = 0;
     for (int i = 0; i < count; i++) {
-        pair each = {t[i], t_low[i]};
+        pair each = {t[i], t_low[i]}, its_slope = {slope ? slope[i] : 1.0, slope ? slope_low[i] : 0.0};
+        pair f = pair_multiply(slope ? its_slope : one, factor);
         double p = (double)v[i], d, size;
-        each = pair_multiply(slope, pair_multiply(g, each));
+        each = pair_multiply(its_slope, pair_multiply(g, each));
         d = fma(p, f.hi, fma(p, f.lo, -each.hi));
         size = d < 0.0 ? -d : d;
         result[i] = (REAL)(size >= (double)SMALLEST_NORMAL ? d : d == d ? 0.0 : (double)NAN);
-        zeros |= v[i] == 0;
+        zeros |= (v[i] == 0) & (z[i] >= -LARGEST);
+    }
+    return zeros;
+}
+
+/* The same from a slope whose relative error is below 2^-44 and without low parts: 0 if the error may reach some result. */
+static int NAME(near_spread_gradient)(double g, double factor, const REAL *restrict v, const double *restrict t, const double *restrict slope, int count,
+                                      REAL *restrict result) {
+    int unsure = 0;
+    for (int i = 0; i < count; i++) {
+        double grown = (double)v[i] * factor, each = g * t[i], d = (grown - each) * slope[i];
+        double error = (fabs(grown) + fabs(each)) * slope[i] * 0x1p-43, low = d - error, high = d + error;
+        REAL least = (REAL)(fabs(low) >= (double)SMALLEST_NORMAL ? low : 0.0), most = (REAL)(fabs(high) >= (double)SMALLEST_NORMAL ? high : 0.0);
+        unsure |= !(least == most);
+        result[i] = least + 0;
+    }
+    return !unsure;
+}
+
+#define CAPPED_COLUMNS 128
+
+static NOINLINE int NAME(block_spread_gradient)(const NAME(loss_row) *row, const pair factor, int64_t first, const REAL *z, const REAL *v,
+                                                const double *t, const double *t_low, int count, REAL *result) {
+    const softmax_job *job = row->job;
+    const char *x = row_address(job, &job->x, row->p) + first * job->x.column_stride;
+    double raw[CAPPED_COLUMNS], slope[CAPPED_COLUMNS], slope_low[CAPPED_COLUMNS];
+    int zeros = 0, n = CAPPED_COLUMNS;
+    if (job->softcap == 0.0) return NAME(spread_gradient_loop)(row->g, factor, z, v, t, t_low, NULL, NULL, count, result);
+    for (int i = 0; i < count; i += n) {
+        if (count - i < n) n = count - i;
+        gather_double(x + i * job->x.column_stride, job->x.type, job->x.column_stride, n, raw);
+        for (int j = 0; j < n; j++) raw[j] = z[i + j] >= -LARGEST ? raw[j] : 0.0; /* masked out: never used */
+        if (sizeof(REAL) == 4 && softcap_near_slopes(raw, n, job->softcap, slope) &&
+            NAME(near_spread_gradient)(row->g.hi, factor.hi, v + i, t + i, slope, n, result + i)) {
+            for (int j = i; j < i + n; j++) zeros |= (v[j] == 0) & (z[j] >= -LARGEST);
+            continue;
+        }
+        softcap_slopes(raw, n, job->softcap, slope, slope_low);
+        zeros |= NAME(spread_gradient_loop)(row->g, factor, z + i, v + i, t + i, t_low + i, slope, slope_low, n, result + i);
     }
     return zeros;
 }
@@ -225,30 +268,26 @@ static int NAME(block_spread_gradient)(const pair g, const pair factor, const RE
 static void NAME(general_gradient)(const NAME(loss_row) *row) {
     const softmax_job *job = row->job;
     char *out = row_address(job, &job->out, row->p);
-    const char *x = row_address(job, &job->x, row->p);
     REAL buffer[SOFTMAX_BLOCK_COLUMNS], low_buffer[SOFTMAX_BLOCK_COLUMNS], v[SOFTMAX_BLOCK_COLUMNS];
     REAL results[SOFTMAX_BLOCK_COLUMNS];
-    double t[SOFTMAX_BLOCK_COLUMNS], t_low[SOFTMAX_BLOCK_COLUMNS], raw[SOFTMAX_BLOCK_COLUMNS];
+    double t[SOFTMAX_BLOCK_COLUMNS], t_low[SOFTMAX_BLOCK_COLUMNS];
     NAME(row_result) r = NAME(result_of_state)(&row->state, job->kind, 0, 0);
     NAME(spread_gradient) g = {pair_multiply(row->g, row->sum_weights), {0.0, 0.0}, 0.0};
     int equal = NAME(weights_are_equal)(row);
     g.factor = pair_add(pair_add(g.spread, pair_multiply(row->g, row->on_target)), row->g_z);
     if (row->target >= 0) g.target = NAME(target_gradient)(row);
     for (int64_t c = row->first; c < row->last; c += SOFTMAX_BLOCK_COLUMNS) {
-        int count = NAME(block_columns)(c, row->last), by_one = job->softcap != 0.0;
-        int64_t first, last;
+        int count = NAME(block_columns)(c, row->last), zeros;
         const REAL *low, *z = NAME(scores)(&row->source, c, count, buffer, low_buffer, &low);
         if (c == row->first || !equal) NAME(column_weights)(row, c, count, t, t_low);
-        if (by_one) gather_double(x + c * job->x.column_stride, job->x.type, job->x.column_stride, count, raw);
         if (job->targets_gradient.data) NAME(targets_gradient)(row, c, count, z, t);
         if (!out) continue;
         NAME(probabilities)(row, &r, c, count, z, low, v, 0);
-        if (!by_one) by_one = NAME(block_spread_gradient)(row->g, g.factor, v, t, t_low, count, results);
-        first = by_one ? 0 : row->target - c; /* the target alone */
-        last = by_one ? count : first + 1;
-        for (int64_t i = first; i >= 0 && i < last && i < count; i++) {
+        zeros = NAME(block_spread_gradient)(row, g.factor, c, z, v, t, t_low, count, results);
+        for (int64_t target = row->target - c, i = zeros ? 0 : target; i >= 0 && i < count && (zeros || i == target); i++) {
             pair each = {t[i], t_low[i]};
-            results[i] = NAME(rounded_gradient)(NAME(column_gradient)(row, &g, c + i, v[i], z[i], job->softcap != 0.0 ? raw[i] : 0.0, each));
+            if (i != target && v[i] != 0) continue;
+            results[i] = NAME(rounded_gradient)(NAME(column_gradient)(row, &g, c + i, v[i], z[i], each));
         }
         NAME(scatter)(out + c * job->out.column_stride, job->out.type, job->out.column_stride, count, results);
     }

@@ -115,8 +115,7 @@ static const REAL *NAME(scores)(const NAME(source) *s, int64_t first, int count,
     *low = NULL;
     if (s->direct && seen >= count) return (const REAL *)(const void *)x;
     NAME(gather)(x, job->x.type, job->x.column_stride, count, buffer);
-    if (job->softcap != 0.0)
-        for (int i = 0; i < count; i++) buffer[i] = (REAL)softcap_value((double)buffer[i], job->softcap);
+    if (job->softcap != 0.0) NAME(softcap_scores)(buffer, count, job->softcap);
     if (job->scale != 1.0 || s->bias) {
         REAL bias[SOFTMAX_BLOCK_COLUMNS];
         if (s->bias) NAME(gather)(s->bias + first * job->bias.column_stride, job->bias.type, job->bias.column_stride, count, bias);

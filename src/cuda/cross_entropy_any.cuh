@@ -197,7 +197,8 @@ template <typename REAL> static __device__ void general_gradient(const loss_work
                 store_real(q_out + j * job.targets_gradient.column_stride, job.targets_gradient.type, probability_gradient(w, j, s.z, t));
             if (!out) continue;
             v = result_of(f, term_of(block, s, job.kind).v);
-            if (job.softcap != 0.0) slope = softcap_derivative((double)raw, job.softcap);
+            /* masked out: never used */
+            if (job.softcap != 0.0 && s.z >= -real<REAL>::largest()) slope = softcap_derivative((double)raw, job.softcap);
             if (j == w.r.target) { /* p - 1 relative, and the target's share of what is spread */
                 d = target + (fma((double)v, spread.hi, (double)v * spread.lo) - each.hi);
                 d = d == 0.0 ? 0.0 : fma(d, slope.hi, d * slope.lo);

@@ -155,6 +155,19 @@ static void test_extras(const float_format *format, int64_t n)
     CHECK(isfinite(loss(0)), "%s: loss %a", words, loss(0));
     check_gradient(0, n - 1, 0);
 
+    static const double hidden[] = {NAN, INFINITY, -INFINITY};
+    for (int i = 0; i < 3; i++) {
+        begin(format, 2, n, "a softcap and a masked logit that is no number");
+        now.call.options.softcap = 3;
+        now.call.options.label_smoothing = i == 2 ? 0.1 : 0;
+        now.call.options.mask = tensor_matrix(&mask_tensor, mask, tensor_uint8, 2, n);
+        set_logit(0, n - 1, hidden[i]);
+        run();
+        CHECK(isfinite(loss(0)), "%s: loss %a", words, loss(0));
+        check_gradient(0, n - 1, 0);
+        CHECK(gradient(0, 0) <= 0, "%s: gradient %a at the target", words, gradient(0, 0));
+    }
+
     begin(format, 2, n, "weight 0 at a target of -inf");
     set_logit(0, 0, -INFINITY);
     format_store(now.losses, now.weights, 0, 0);
