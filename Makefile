@@ -43,11 +43,12 @@ check-gpu: setup ## the tests on the GPU; says so and ends well where there is n
 	@cmake -S . -B $(BUILD) >$(BUILD)/configure.log || { cat $(BUILD)/configure.log; exit 1; }
 	@if cmake --build $(BUILD) --target help | grep -q gpu_tests; then \
 		cmake --build $(BUILD) -j $(JOBS) --target gpu_tests >$(BUILD)/gpu.log || { tail -20 $(BUILD)/gpu.log; exit 1; }; \
-		bash tests/cuda/check_gpu.sh $(BUILD)/gpu; \
+		bash tests/cuda/gpu_package.sh $(BUILD) && bash tests/cuda/check_gpu.sh $(BUILD)/gpu; \
 	else echo "check-gpu: nvcc was not found here; nothing was run"; fi
 
 bench-gpu: all ## the CUDA kernels beside rivals and ceilings (PyTorch's python3); ARGS="--quick --only softmax" asks for less
-	@python3 bench/gpu/run.py --library $(BUILD)/libsoftmax.so --out $(BUILD)/bench-gpu $(ARGS)
+	@bash tests/cuda/gpu_package.sh $(BUILD)
+	@PYTHONPATH=$(abspath $(BUILD))/gpu/python python3 bench/gpu/run.py --library $(BUILD)/libsoftmax.so --out $(BUILD)/bench-gpu $(ARGS)
 
 install: all ## to PREFIX (/usr/local); DESTDIR is obeyed
 	@cmake --install $(BUILD) --prefix $(PREFIX)

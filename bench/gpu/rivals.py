@@ -152,18 +152,21 @@ def torch_compiled_cross_entropy(x, targets):
 # ---- Where installed ----------------------------------------------------------------------------------------------------
 
 
-def liger_cross_entropy(x, targets):
-    """It writes the gradient over the logits: a copy of them is its to spoil."""
+def liger_loss():
+    """The mean loss as a function of (logits, targets); it writes the gradient over the logits. None where it is not installed."""
     try:
         from liger_kernel.ops.cross_entropy import LigerCrossEntropyFunction
     except ImportError:
         return None
-    leaf = x.clone().requires_grad_(True)
+    # weight, ignore_index, lse_square_scale, label_smoothing, reduction
+    return lambda logits, targets: LigerCrossEntropyFunction.apply(logits, targets, None, -100, 0.0, 0.0, "mean")[0]
 
-    def run():
-        result = LigerCrossEntropyFunction.apply(leaf, targets)
-        return result
-    return run
+
+def liger_cross_entropy(x, targets):
+    """Its forward alone, which makes the gradient too: over the logits, so a copy of them is its to spoil."""
+    loss = liger_loss()
+    leaf = loss and x.clone().requires_grad_(True)
+    return loss and (lambda: loss(leaf, targets))
 
 
 def liger_softmax(x):

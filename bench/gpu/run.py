@@ -22,7 +22,7 @@ def main():
     parser.add_argument("--out", default="build/bench-gpu")
     parser.add_argument("--quick", action="store_true", help="fewer widths, rounds and rivals")
     parser.add_argument("--rungs", action="store_true", help="every kernel of the library, not only the chosen one")
-    parser.add_argument("--only", default="softmax,log_softmax,backward,cross_entropy,small,exponential")
+    parser.add_argument("--only", default="softmax,log_softmax,backward,cross_entropy,small,exponential,package")
     arguments = parser.parse_args()
     try:
         import torch
@@ -56,6 +56,8 @@ def main():
         bench.small(SMALL)
     if "exponential" in wanted:
         bench.exponential(build_exponential(out), [512, 4096, 32768], WIDTHS if not arguments.quick else [64, 1024, 16384])
+    if "package" in wanted:
+        package(bench)
     with open(out / "results.csv", "w", newline="") as file:
         writer = csv.DictWriter(file, FIELDS)
         writer.writeheader()
@@ -68,6 +70,20 @@ def main():
         print("bench-gpu: matplotlib is not installed here; no plots")
     print(f"bench-gpu: {out}/results.md, results.csv")
     return 0
+
+
+def package(bench):
+    """The Python package's own tables, where it is installed: built with nvcc, `pip install .` gives it."""
+    try:
+        import libsoftmax.torch  # noqa: F401
+        import torch_loss
+        import triton_rows
+    except ImportError as error:
+        bench.say(f"\nThe Python package's tables were left out: {error}")
+        return
+    bench.free()
+    torch_loss.table(bench.say, bench.quick, bench.record)
+    triton_rows.table(bench.say, (64, 1000, 4096, 16384, 65536) if bench.quick else (*triton_rows.BLOCK_WIDTHS, *triton_rows.WIDE_WIDTHS))
 
 
 def commit():

@@ -45,6 +45,11 @@ class Bench:
             self.say(f"| {name} | {moved / seconds * 1e-9:.0f} |")
             self.record("ceilings", "copy", "float32", 1, 1 << 28, name, seconds, 0, moved, 0)
 
+    def free(self):
+        """Gives the tables' arrays back; the last tables make their own."""
+        self.memory, self.scores = [], None
+        torch.cuda.empty_cache()
+
     def record(self, table, operation, kind, rows, columns, who, seconds, spread, moved, share, ulp="", digest=""):
         self.rows.append(dict(table=table, operation=operation, type=kind, rows=rows, columns=columns, who=who, seconds=f"{seconds:.4g}",
                               spread=f"{spread:.3g}", bytes=moved, share_of_copy=f"{share:.4f}", ulp=ulp, hash=digest))

@@ -1,7 +1,7 @@
 """libsoftmax.triton on a GPU: the share of a device copy of the same bytes, by width, type and operation; with --sweep, which size of a
 program is the fastest at each width.
 
-    python bench/gpu/triton_rows.py            Markdown table
+    python bench/gpu/triton_rows.py            Markdown table (make bench-gpu has it too)
     python bench/gpu/triton_rows.py --sweep    the best few (rows or depth, lanes, warps) of softmax at each width
 
 Medians of CUDA events with a cold L2 (triton.testing.do_bench). The copy is measured before and after each kernel.
@@ -43,11 +43,26 @@ def share(work, streams):
     return (before + after) / 2 / time
 
 
-def table():
-    print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, Triton {triton.__version__}\n")
-    print("| columns | " + " | ".join(f"{what} {str(t)[6:]}" for what in ("softmax", "backward", "cross-entropy") for t in TYPES) + " |")
-    print("|---:|" + "---:|" * 6)
-    for columns in (*BLOCK_WIDTHS, *WIDE_WIDTHS):
+def run_once(work):
+    """In a process of its own; the measuring one finds the compiled kernels in Triton's cache."""
+    columns, dtype = work
+    x = matrix(columns, dtype)
+    targets = torch.zeros(x.shape[:1], dtype=torch.int64, device="cuda")
+    ours.softmax(x)
+    ours.softmax_backward(x, x)
+    ours.cross_entropy(x, targets, reduction="sum")
+
+
+def in_processes(function, work, processes=12):
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+        pool.map(function, work, chunksize=1)
+
+
+def table(say=print, widths=(*BLOCK_WIDTHS, *WIDE_WIDTHS)):
+    in_processes(run_once, [(columns, dtype) for columns in widths for dtype in TYPES])
+    say("\n## libsoftmax.triton: % of a copy of the same bytes\n")
+    say("| columns | " + " | ".join(f"{what} {str(t)[6:]}" for what in ("softmax", "backward", "cross-entropy") for t in TYPES) + " |\n|---:|" + "---:|" * 6)
+    for columns in widths:
         cells = []
         for dtype in TYPES:
             x = matrix(columns, dtype)
@@ -59,7 +74,7 @@ def table():
             # Two inputs and one output: a copy and a half.
             backward = share(lambda: ours.softmax_backward(x, y), [(x, y), (half, y.view(-1)[half.numel():])])  # noqa: B023
             cells.append((softmax, backward, loss))
-        print(f"| {columns} | " + " | ".join(f"{100 * cells[t][what]:.0f} %" for what in range(3) for t in range(2)) + " |", flush=True)
+        say(f"| {columns} | " + " | ".join(f"{100 * cells[t][what]:.0f}" for what in range(3) for t in range(2)) + " |")
 
 
 def candidates(columns):
@@ -93,8 +108,7 @@ def compile_one(work):
 
 def sweep(widths):
     work = [(columns, dtype, options) for columns in widths for dtype in TYPES for options in candidates(columns)]
-    with multiprocessing.get_context("spawn").Pool(12) as pool:
-        pool.map(compile_one, work, chunksize=4)
+    in_processes(compile_one, work)
     for columns, dtype in itertools.product(widths, TYPES):
         x = matrix(columns, dtype)
         y = torch.empty_like(x)
@@ -109,4 +123,5 @@ if __name__ == "__main__":
     parser.add_argument("--sweep", action="store_true")
     parser.add_argument("--widths", type=lambda text: [int(part) for part in text.split(",")], default=[*BLOCK_WIDTHS, *WIDE_WIDTHS])
     arguments = parser.parse_args()
-    sweep(arguments.widths) if arguments.sweep else table()
+    print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, Triton {triton.__version__}")
+    sweep(arguments.widths) if arguments.sweep else table(widths=arguments.widths)

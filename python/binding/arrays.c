@@ -26,6 +26,7 @@ bool hold_array(held_array *a, const char *name, PyObject *object, array_use use
     a->exchange = NULL;
     a->versioned = NULL;
     a->unversioned = NULL;
+    a->waits = false;
     a->object = Py_NewRef(object);
     if (PyArray_Check(object))
         return hold_numpy(a, name, (PyArrayObject *)object, use);
@@ -50,6 +51,7 @@ bool hold_result(held_array *a, const held_array *like, DLDataType type, int ndi
     a->exchange = NULL;
     a->versioned = NULL;
     a->unversioned = NULL;
+    a->waits = false;
     a->object = NULL;
     if (ndim > SOFTMAX_MAX_DIMENSIONS)
         ndim = SOFTMAX_MAX_DIMENSIONS; /* the library refuses the input, and nothing is written */

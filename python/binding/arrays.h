@@ -19,6 +19,7 @@ typedef struct held_array {
     const exchange_api *exchange;
     versioned_tensor *versioned; /* what the producer lent, or NULL */
     DLManagedTensor *unversioned;
+    bool waits; /* on a device, of a library whose stream is not known: the work is waited for (JAX) */
     int64_t strides[SOFTMAX_MAX_DIMENSIONS];
 } held_array;
 

@@ -235,6 +235,22 @@ bool call_scratch(call *c, const held_array *like, size_t bytes)
     return memory != NULL;
 }
 
+bool call_wait(call *c)
+{
+    bool waits = false, done;
+    PyObject *module, *none;
+    for (int i = 0; i < c->arrays; i++)
+        waits = waits || c->array[i].waits;
+    if (!waits)
+        return true;
+    module = PyImport_ImportModule("libsoftmax._interchange");
+    none = module ? PyObject_CallMethod(module, "wait", "N", PyLong_FromVoidPtr(c->stream)) : NULL;
+    done = none != NULL;
+    Py_XDECREF(none);
+    Py_XDECREF(module);
+    return done;
+}
+
 /* ---- Errors ------------------------------------------------------------------------------------------------------ */
 
 void *call_refuse(call *c)

@@ -11,12 +11,12 @@
         each(VALID_LENGTHS), each(CAUSAL), each(CAUSAL_OFFSET), each(EMPTY_ROWS), each(FIRST_COLUMN),                  \
         each(IGNORE_INDEX), each(LABEL_SMOOTHING), each(Z_LOSS), each(CLASS_WEIGHTS), each(GRAD_OUTPUT),               \
         each(GRADIENT), each(TARGETS_GRADIENT), each(ROW_LOGSUMEXP), each(REDUCTION), each(THREADS), each(ISA),        \
-        each(STREAM), each(DEVICE_STATUS), each(CUDA_KERNEL)
+        each(STREAM), each(DEVICE_STATUS), each(CUDA_KERNEL), each(STREAMING)
 #define ARGUMENT_ENUM(name) ARGUMENT_##name
 typedef enum argument { ARGUMENT_NAMES(ARGUMENT_ENUM), ARGUMENT_COUNT } argument;
 
 #define TAKES(name) ((uint64_t)1 << ARGUMENT_##name)
-#define TAKES_EXECUTION (TAKES(THREADS) | TAKES(ISA) | TAKES(STREAM) | TAKES(CUDA_KERNEL))
+#define TAKES_EXECUTION (TAKES(THREADS) | TAKES(ISA) | TAKES(STREAM) | TAKES(CUDA_KERNEL) | TAKES(STREAMING))
 #define TAKES_SCORES                                                                                                   \
     (TAKES(SOFTCAP) | TAKES(SCALE) | TAKES(BIAS) | TAKES(MASK) | TAKES(VALID_LENGTHS) | TAKES(CAUSAL) |                \
      TAKES(CAUSAL_OFFSET) | TAKES(EMPTY_ROWS) | TAKES_EXECUTION)
@@ -68,6 +68,8 @@ bool call_dtype(call *c, DLDataType otherwise, DLDataType *type);
 
 /* Device memory for the call, from the library that like is of. */
 bool call_scratch(call *c, const held_array *like, size_t bytes);
+/* Until the work is done, where an array's library would not know that it is still to be done. */
+bool call_wait(call *c);
 
 /* Numbers and words among the arguments into options. */
 bool call_options(call *c);

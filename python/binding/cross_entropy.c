@@ -38,13 +38,33 @@ static bool hold_extra(call *c, extra *e, const held_array *like, DLDataType typ
     return !e->wanted || e->array;
 }
 
+/* The number as an array of one element beside like, on its device. */
+static bool number_on_device(call *c, const held_array *like, DLDataType type)
+{
+    PyObject *module = PyImport_ImportModule("libsoftmax._interchange"), *made = NULL;
+    const held_array *array = NULL;
+    if (module)
+        made = PyObject_CallMethod(module, "number", "OOs", like->object, c->given[ARGUMENT_GRAD_OUTPUT],
+                                   dtype_name(type));
+    if (made) {
+        c->given[ARGUMENT_GRAD_OUTPUT] = made;
+        array = call_array(c, ARGUMENT_GRAD_OUTPUT, ARRAY_INPUT);
+        c->options.grad_output = array ? &array->tensor : NULL;
+    }
+    Py_XDECREF(made); /* the held array keeps it */
+    Py_XDECREF(module);
+    return array != NULL;
+}
+
 /* A number as grad_output: one element of the loss's type. */
-static bool scalar_grad_output(call *c, DLDataType loss, DLTensor *tensor, double *memory)
+static bool scalar_grad_output(call *c, const held_array *like, DLDataType loss, DLTensor *tensor, double *memory)
 {
     PyObject *given = c->given[ARGUMENT_GRAD_OUTPUT];
     const held_array *array;
     if (!given)
         return true;
+    if ((PyFloat_Check(given) || PyLong_Check(given)) && !is_on_cpu(like->tensor.device))
+        return number_on_device(c, like, loss);
     if (PyFloat_Check(given) || PyLong_Check(given)) {
         double number = PyFloat_AsDouble(given);
         if (number == -1 && PyErr_Occurred())
@@ -113,7 +133,7 @@ static PyObject *loss_of(call *c, held_array *logits, held_array *targets, int a
     double grad_memory;
     softmax_status status;
     if (!call_options(c) || !call_dtype(c, logits->tensor.dtype, &type) ||
-        !scalar_grad_output(c, real, &grad_output, &grad_memory) || !device_status(c))
+        !scalar_grad_output(c, logits, real, &grad_output, &grad_memory) || !device_status(c))
         return NULL;
     read_extra(c, &extras[EXTRA_GRADIENT], ARGUMENT_GRADIENT);
     read_extra(c, &extras[EXTRA_TARGETS_GRADIENT], ARGUMENT_TARGETS_GRADIENT);

@@ -17,12 +17,13 @@ static bool device_of(PyObject *object, DLDevice *device)
     return read;
 }
 
-/* Where work on the object's device runs that its library would start now. */
-static bool stream_of(PyObject *object, void **stream)
+/* Where work on the object's device runs that its library would start now: None where that is not known. */
+static bool stream_of(PyObject *object, void **stream, bool *known)
 {
     PyObject *module = PyImport_ImportModule("libsoftmax._interchange");
     PyObject *number = module ? PyObject_CallMethod(module, "current_stream", "O", object) : NULL;
-    if (number)
+    *known = number != Py_None;
+    if (number && *known)
         *stream = PyLong_AsVoidPtr(number);
     Py_XDECREF(number);
     Py_XDECREF(module);
@@ -71,13 +72,14 @@ bool hold_dlpack(held_array *a, const char *name, array_use use, void **stream)
 {
     DLDevice device;
     PyObject *number = NULL, *capsule;
-    bool opened;
+    bool opened, known = true;
     a->family = FAMILY_DLPACK;
     if (!device_of(a->object, &device))
         return false;
     if (!is_on_cpu(device)) {
-        if (!*stream && !stream_of(a->object, stream))
+        if (!*stream && !stream_of(a->object, stream, &known))
             return false;
+        a->waits = !known;
         number = PyLong_FromVoidPtr(*stream ? *stream : (void *)1); /* DLPack's 1: the default stream */
         if (!number)
             return false;

@@ -4,7 +4,7 @@
 
 #define SCORE_OPTIONS_SIGNATURE                                                                                        \
     "softcap=0.0, scale=1.0, bias=None, mask=None, valid_lengths=None, causal=False, causal_offset=0, "
-#define EXECUTION_SIGNATURE "threads=0, isa=None, stream=None, cuda_kernel=None"
+#define EXECUTION_SIGNATURE "threads=0, isa=None, streaming='choose', stream=None, cuda_kernel=None"
 
 #define SCORE_OPTIONS_DOC                                                                                              \
     "Scores, in this order: z = softcap * tanh(x / softcap), rounded once (0: none); then scale * z + bias, held as "  \
@@ -18,6 +18,7 @@
 #define EXECUTION_DOC                                                                                                  \
     "threads        0: as many as are worth it; otherwise at most so many\n"                                           \
     "isa            None: the best, or $SOFTMAX_ISA; otherwise 'portable', 'avx2', 'avx512', 'neon'\n"                 \
+    "streaming      CPU: 'always' writes results past the caches, 'never' through them; 'choose': what was measured faster\n"   \
     "stream         CUDA: an int or a stream object; None: the current one of the array's library\n"                   \
     "cuda_kernel    CUDA: None: by shape; otherwise a kernel of docs/cuda.md\n"
 

@@ -38,6 +38,8 @@ bool state_type_begin(PyObject *module);
             (status) = (expression);                                                                                   \
             if (unlocked_)                                                                                             \
                 PyEval_RestoreThread(unlocked_);                                                                       \
+            if ((status) == SOFTMAX_OK && !is_on_cpu((first)->tensor.device) && !call_wait(c))                         \
+                (status) = SOFTMAX_ERROR_NULL;                                                                         \
         }                                                                                                              \
     } while (0)
 

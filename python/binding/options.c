@@ -57,6 +57,10 @@ static const struct {
      offsetof(softmax_options, reduction),
      "'none', 'sum' or 'mean'",
      {{"none", SOFTMAX_NONE}, {"sum", SOFTMAX_SUM}, {"mean", SOFTMAX_MEAN}}},
+    {ARGUMENT_STREAMING,
+     offsetof(softmax_options, streaming),
+     "'choose', 'never' or 'always'",
+     {{"choose", SOFTMAX_STREAMING_CHOOSE}, {"never", SOFTMAX_STREAMING_NEVER}, {"always", SOFTMAX_STREAMING_ALWAYS}}},
 };
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))

@@ -1,4 +1,6 @@
 """Several axes as one: `axis` a tuple, or None for all."""
+import sys
+
 import numpy
 
 import libsoftmax._core as core
@@ -37,6 +39,7 @@ class _Together:
         self.rest = tuple(d for d in range(len(shape)) if d not in self.axes)
         self.order = self.rest + self.axes
         self.rows = tuple(shape[d] for d in self.rest)
+        self.kept = tuple(1 if d in self.axes else n for d, n in enumerate(shape))
         self.columns = 1
         for d in self.axes:
             self.columns *= shape[d]
@@ -44,6 +47,14 @@ class _Together:
     def join(self, array):
         """(rows..., columns): a view where strides allow, else a copy."""
         return _permute(array, self.order).reshape(self.rows + (self.columns,))
+
+    def together_in(self, array):
+        """Whether the axes lie together in the array's memory, one stride for all: then join gives a view."""
+        steps = getattr(array, "strides", None) or (array.stride() if hasattr(array, "stride") else None)
+        if steps is None:
+            return False
+        seen = [(self.shape[d], steps[d]) for d in self.axes if self.shape[d] != 1]
+        return all(a[1] == b[0] * b[1] for a, b in zip(seen, seen[1:]))
 
     def part(self, array):
         """The inverse, for results."""
@@ -54,7 +65,7 @@ class _Together:
 
     def keep(self, array):
         """Results without the axes, with 1 there."""
-        return array.reshape(tuple(1 if d in self.axes else n for d, n in enumerate(self.shape)))
+        return array.reshape(self.kept)
 
     def broadcast(self, array):
         """An option that broadcasts to x."""
@@ -74,6 +85,14 @@ def _broadcast(array, shape):
     return array.__array_namespace__().broadcast_to(array, shape)
 
 
+def _is_fresh(joined, array):
+    """Whether joined is a copy of the array, of a library whose arrays may be written: nobody else sees it."""
+    library = sys.modules.get(type(array).__module__.split(".")[0])
+    if hasattr(library, "may_share_memory"):  # NumPy and CuPy
+        return not library.may_share_memory(joined, array)
+    return hasattr(array, "data_ptr") and joined.data_ptr() != array.data_ptr()
+
+
 def along_several(name, words):
     """The function `name` of the extension, with axis=None or a tuple. `words` are its arguments by name."""
     words = dict(words)
@@ -89,7 +108,7 @@ def along_several(name, words):
     if words.get("causal"):
         raise ValueError(f"{name}: causal is True and axis is {axis!r}; the last axis alone is allowed")
     together = _Together(name, axis, first.shape)
-    words[inputs[0]] = together.join(first)
+    words[inputs[0]] = joined = together.join(first)
     if len(inputs) > 1:
         dy = _library(words["dy"])
         if tuple(dy.shape) != together.shape:
@@ -100,14 +119,21 @@ def along_several(name, words):
             words[option] = together.broadcast(words[option])
     if "valid_lengths" in words:
         words["valid_lengths"] = together.broadcast_rows(words["valid_lengths"])
+    same_shape = name != "logsumexp"
+    required = together.shape if same_shape else together.kept if keepdims else together.rows
+    if out is not None and tuple(out.shape) != required:
+        raise ValueError(f"{name}: out has shape {tuple(out.shape)}; {required} is required")
+    if same_shape and out is not None and together.together_in(out):
+        getattr(core, name)(axis=-1, out=together.join(out), **words)
+        return out
+    if same_shape and "dtype" not in words and _is_fresh(joined, first):
+        words["out"] = joined
     result = getattr(core, name)(axis=-1, **words)
-    if name != "logsumexp":
+    if same_shape:
         result = together.part(result)
     elif keepdims:
         result = together.keep(_library(result))
     if out is None:
         return result
-    if tuple(out.shape) != tuple(result.shape):
-        raise ValueError(f"{name}: out has shape {tuple(out.shape)}; {tuple(result.shape)} is required")
     out[...] = result
     return out

@@ -14,6 +14,7 @@ _Numbers: TypeAlias = float | Sequence[Any]
 _Input: TypeAlias = _HasDLPack | _Numbers
 _Axis: TypeAlias = int | tuple[int, ...] | None
 _EmptyRows: TypeAlias = Literal["nan", "zero"]
+_Streaming: TypeAlias = Literal["choose", "never", "always"]
 _Reduction: TypeAlias = Literal["none", "sum", "mean"]
 
 __version__: str
@@ -36,6 +37,7 @@ def softmax(
     empty_rows: _EmptyRows = "nan",
     threads: int = 0,
     isa: str | None = None,
+    streaming: _Streaming = "choose",
     stream: Any = None,
     cuda_kernel: str | None = None,
 ) -> _Array: ...
@@ -56,6 +58,7 @@ def softmax(
     empty_rows: _EmptyRows = "nan",
     threads: int = 0,
     isa: str | None = None,
+    streaming: _Streaming = "choose",
     stream: Any = None,
     cuda_kernel: str | None = None,
 ) -> NDArray[Any]: ...
@@ -76,6 +79,7 @@ def log_softmax(
     empty_rows: _EmptyRows = "nan",
     threads: int = 0,
     isa: str | None = None,
+    streaming: _Streaming = "choose",
     stream: Any = None,
     cuda_kernel: str | None = None,
 ) -> _Array: ...
@@ -96,6 +100,7 @@ def log_softmax(
     empty_rows: _EmptyRows = "nan",
     threads: int = 0,
     isa: str | None = None,
+    streaming: _Streaming = "choose",
     stream: Any = None,
     cuda_kernel: str | None = None,
 ) -> NDArray[Any]: ...
@@ -119,6 +124,7 @@ def logsumexp(
     return_sign: Literal[False] = False,
     threads: int = 0,
     isa: str | None = None,
+    streaming: _Streaming = "choose",
     stream: Any = None,
     cuda_kernel: str | None = None,
 ) -> _Array: ...
@@ -142,6 +148,7 @@ def logsumexp(
     return_sign: Literal[False] = False,
     threads: int = 0,
     isa: str | None = None,
+    streaming: _Streaming = "choose",
     stream: Any = None,
     cuda_kernel: str | None = None,
 ) -> NDArray[Any]: ...
@@ -156,6 +163,7 @@ def softmax_backward(
     empty_rows: _EmptyRows = "nan",
     threads: int = 0,
     isa: str | None = None,
+    streaming: _Streaming = "choose",
     stream: Any = None,
     cuda_kernel: str | None = None,
 ) -> _Array: ...
@@ -170,6 +178,7 @@ def softmax_backward(
     empty_rows: _EmptyRows = "nan",
     threads: int = 0,
     isa: str | None = None,
+    streaming: _Streaming = "choose",
     stream: Any = None,
     cuda_kernel: str | None = None,
 ) -> NDArray[Any]: ...
@@ -184,6 +193,7 @@ def log_softmax_backward(
     empty_rows: _EmptyRows = "nan",
     threads: int = 0,
     isa: str | None = None,
+    streaming: _Streaming = "choose",
     stream: Any = None,
     cuda_kernel: str | None = None,
 ) -> _Array: ...
@@ -198,6 +208,7 @@ def log_softmax_backward(
     empty_rows: _EmptyRows = "nan",
     threads: int = 0,
     isa: str | None = None,
+    streaming: _Streaming = "choose",
     stream: Any = None,
     cuda_kernel: str | None = None,
 ) -> NDArray[Any]: ...
@@ -226,6 +237,7 @@ def cross_entropy(
     device_status: _HasDLPack | None = None,
     threads: int = 0,
     isa: str | None = None,
+    streaming: _Streaming = "choose",
     stream: Any = None,
     cuda_kernel: str | None = None,
 ) -> Any: ...
@@ -257,6 +269,7 @@ class State:
         causal_offset: int = 0,
         threads: int = 0,
         isa: str | None = None,
+        streaming: _Streaming = "choose",
         stream: Any = None,
     cuda_kernel: str | None = None,
     ) -> State: ...
@@ -277,6 +290,7 @@ class State:
         empty_rows: _EmptyRows = "nan",
         threads: int = 0,
         isa: str | None = None,
+        streaming: _Streaming = "choose",
         stream: Any = None,
     cuda_kernel: str | None = None,
     ) -> _Array: ...
@@ -297,6 +311,7 @@ class State:
         empty_rows: _EmptyRows = "nan",
         threads: int = 0,
         isa: str | None = None,
+        streaming: _Streaming = "choose",
         stream: Any = None,
     cuda_kernel: str | None = None,
     ) -> _Array: ...

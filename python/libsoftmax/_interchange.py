@@ -1,4 +1,5 @@
 """What the extension asks of arrays that it knows by `__dlpack__` alone: JAX's, CuPy's."""
+import ctypes
 import importlib
 import sys
 
@@ -32,9 +33,26 @@ def empty(like, shape, dtype):
     return library.empty(shape, dtype=kind)
 
 
+def number(like, value, dtype):
+    """An array of like's library that holds one number, on like's device."""
+    library = _library(like)
+    try:
+        return library.full((), value, dtype=getattr(library, dtype), device=like.device)
+    except TypeError:  # CuPy allocates on the current device
+        return library.full((), value, dtype=getattr(library, dtype))
+
+
 def current_stream(array):
-    """The address of the CUDA stream on which the array's library would work now; 1 is CUDA's default stream."""
+    """The address of the CUDA stream on which the array's library would work now; 1 is CUDA's default stream. None where only the library knows:
+    JAX, whose arrays are made ready on the default stream by `__dlpack__`, and which must find results finished."""
     cupy = sys.modules.get("cupy")
     if cupy is not None and isinstance(array, cupy.ndarray):
         return cupy.cuda.get_current_stream().ptr or 1
-    return 1
+    return None
+
+
+def wait(stream):
+    """Until the work on the stream, 0 for the default one, is done. The driver is loaded where there was work for it."""
+    code = ctypes.CDLL("libcuda.so.1").cuStreamSynchronize(ctypes.c_void_p(stream))
+    if code:
+        raise RuntimeError(f"CUDA's driver could not wait for a stream: error {code}")

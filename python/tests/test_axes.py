@@ -1,5 +1,6 @@
 """axis: an int, a tuple, None; against SciPy's meaning of it."""
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -61,6 +62,26 @@ def test_options_and_out(rng, kind):
     assert bits(out) == bits(expected)
     out = make(np.empty((2, 5), np.float32))
     assert libsoftmax.logsumexp(make(x), (1, 2), out=out, **made) is out
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+@pytest.mark.parametrize("axis", [(1, 2), (0, 2), None], ids=str)
+def test_no_more_copies_than_strides_ask_for(rng, kind, axis):
+    """Axes that lie together are seen where they are, also in out; others are copied once, and the input is never written."""
+    x = rng.standard_normal((40, 50, 60)).astype(np.float32)
+    made, out = MAKE[kind](x.copy()), MAKE[kind](np.empty_like(x))
+    for _ in range(2):
+        tracemalloc.start()
+        y = libsoftmax.softmax(made, axis)
+        libsoftmax.softmax(made, axis, out=out)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert bits(made) == bits(x) and bits(out) == bits(y)
+    if kind == "numpy":  # PyTorch's memory is not traced
+        assert peak < 2.5 * x.nbytes if axis == (0, 2) else peak < 1.5 * x.nbytes
+    backward = libsoftmax.softmax_backward(y, made, axis)
+    assert bits(made) == bits(x) and bits(y) == bits(libsoftmax.softmax(made, axis))
+    assert bits(backward) == bits(libsoftmax.softmax_backward(MAKE[kind](np.asarray(y)), made, axis, out=out))
 
 
 def test_keepdims_out(rng):

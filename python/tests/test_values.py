@@ -109,6 +109,21 @@ def test_score_options(rng, name):
             assert all(y[i, q, j] == 0 for j in range(9) if j not in seen)
 
 
+def test_streaming(rng):
+    """Where results go first is a matter of speed alone."""
+    x, targets = rng.standard_normal((300, 40)).astype(np.float32), rng.integers(0, 40, 300)
+    for axis in (0, 1):
+        y = libsoftmax.softmax(x, axis)
+        for word in ("choose", "never", "always"):
+            assert (libsoftmax.softmax(x, axis, streaming=word) == y).all()
+            assert (libsoftmax.softmax_backward(y, x, axis, streaming=word) == libsoftmax.softmax_backward(y, x, axis)).all()
+    assert libsoftmax.cross_entropy(x, targets, streaming="always") == libsoftmax.cross_entropy(x, targets)
+    with pytest.raises(ValueError, match="softmax: streaming is 'sometimes'; 'choose', 'never' or 'always' is allowed"):
+        libsoftmax.softmax(x, streaming="sometimes")
+    with pytest.raises(TypeError, match="streaming is 1; 'choose', 'never' or 'always' is allowed"):
+        libsoftmax.softmax(x, streaming=1)
+
+
 def test_loss_options(rng):
     x = rng.standard_normal((5, 7)).astype(np.float32)
     targets = np.array([0, 6, -1, 3, 2])

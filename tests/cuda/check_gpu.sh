@@ -1,7 +1,8 @@
 #!/bin/bash
 # check_gpu.sh FOLDER: runs the programs of the target gpu_tests, which are in FOLDER, on the GPU; from the repository's root.
 #   the library's own tests, their arrays moved to the GPU and back (through_device.c): hashes of every operation, type, option and layout against the
-#   golden ones, special rows, errors against MPFR; every call captured in a graph; every kernel against the CPU; compute-sanitizer over few of them
+#   golden ones, special rows, errors against MPFR; every call captured in a graph; every kernel against the CPU; compute-sanitizer over few of them;
+#   the Python package's tests that need a GPU, with the package that gpu_package.sh left in FOLDER/python
 set -u
 folder=$1
 failed=0
@@ -26,7 +27,7 @@ run() # words, command...
         tail -3 "$log"
         echo "FAILED  $words"
     else
-        printf 'passed  %-44s %s\n' "$words" "$(grep -E 'on the GPU:|checks,|ERROR SUMMARY|RACECHECK SUMMARY' "$log" | tr '\n' ';' | cut -c1-100)"
+        printf 'passed  %-44s %s\n' "$words" "$(grep -E 'on the GPU:|checks,|ERROR SUMMARY|RACECHECK SUMMARY|^[0-9]+ passed' "$log" | tr '\n' ';' | cut -c1-100)"
     fi
     rm -f "$log"
 }
@@ -51,6 +52,14 @@ if command -v compute-sanitizer >/dev/null; then
     done
 else
     echo "check-gpu: compute-sanitizer is not installed here"
+fi
+if [ -d "$folder/python" ]; then
+    packages=$(cd "$folder/python" && pwd)
+    for test in cuda torch_cuda torch_loss triton four_ways; do
+        run "Python: test_$test" env PYTHONPATH="$packages" SOFTMAX_SOURCE="$PWD" python3 -m pytest -q -p no:cacheprovider python/tests/test_$test.py
+    done
+else
+    echo "check-gpu: the Python package was not built here, and its tests were not run"
 fi
 echo "check-gpu: $ran runs, $failed failed"
 [ $failed -eq 0 ]
