@@ -1,8 +1,8 @@
 """libsoftmax.triton on a GPU: the share of a device copy of the same bytes, by width, type and operation; with --sweep, which size of a
-program is the fastest at each width.
+program is the fastest at each width (softmax and cross-entropy).
 
     python bench/gpu/triton_rows.py            Markdown table (make bench-gpu has it too)
-    python bench/gpu/triton_rows.py --sweep    the best few (rows or depth, lanes, warps) of softmax at each width
+    python bench/gpu/triton_rows.py --sweep    the best few (rows, columns and warps, or depth, lanes and warps) at each width
 
 Medians of CUDA events with a cold L2 (triton.testing.do_bench). The copy is measured before and after each kernel.
 """
@@ -29,7 +29,7 @@ def median(work):
 
 
 def matrix(columns, dtype):
-    return torch.randn(ELEMENTS // columns, columns, device="cuda", dtype=dtype)
+    return torch.randn(ELEMENTS // columns // 16 * 16, columns, device="cuda", dtype=dtype)
 
 
 def share(work, streams):
@@ -80,8 +80,8 @@ def table(say=print, widths=(*BLOCK_WIDTHS, *WIDE_WIDTHS)):
 def candidates(columns):
     if columns <= ours.launch.BLOCK_COLUMNS:
         padded = triton.next_power_of_2(columns)
-        for size, warps in itertools.product({padded, 1024, 2048, 4096}, (1, 2, 4, 8, 16, 32)):
-            if size >= padded and 8 <= size // (32 * warps) <= (64 if size == padded else 32):
+        for size, warps in itertools.product(sorted({padded, max(padded, 1024), max(padded, 2048)}), (1, 2, 4, 8, 16, 32)):
+            if 8 <= size // (32 * warps) <= 64 and size // padded <= 256:
                 yield {"ROWS": size // padded, "COLUMNS": padded, "num_warps": warps}
     else:
         for depth, lanes, warps in itertools.product((1, 2, 4), (2048, 4096, 8192), (8, 16, 32)):
@@ -89,39 +89,44 @@ def candidates(columns):
                 yield {"DEPTH": depth, "LANES": lanes, "num_warps": warps}
 
 
-def launch(x, y, options):
+def launch(operation, x, y, options):
+    """softmax or cross-entropy of x into y, by programs of the size that options say."""
     rows, columns = x.shape
+    first, last = (x, y), ()
+    if operation == "cross_entropy":
+        zeros = torch.zeros(rows + 1, device="cuda")
+        first, last = (x, zeros[:rows].long(), zeros[1:], y, zeros[0] + 1), (-100,)
     if "ROWS" in options:
-        grid, sizes, constants = ours.launch._block(x, y)
-        grid = (triton.cdiv(rows, options["ROWS"]),)
-        kernels.softmax_block[grid](x, y, *sizes, **{**constants, **options})
-    else:
-        kernels.softmax_wide[(rows,)](x, y, columns, *x.stride(), *y.stride(), **options)
+        _, sizes, constants = ours.launch._block(x, y)
+        kernel, grid = getattr(kernels, operation + "_block"), (triton.cdiv(rows, options["ROWS"]),)
+        return lambda: kernel[grid](*first, *sizes, *last, **{**constants, **options})
+    return lambda: getattr(kernels, operation + "_wide")[(rows,)](*first, columns, *x.stride(), *y.stride(), *last, **options)
 
 
 def compile_one(work):
-    """In a process of its own; the measuring one finds the result in Triton's cache."""
-    columns, dtype, options = work
+    operation, columns, dtype, options = work
     x = torch.zeros(16, columns, device="cuda", dtype=dtype)
-    launch(x, torch.empty_like(x), options)
+    launch(operation, x, torch.empty_like(x), options)()
 
 
-def sweep(widths):
-    work = [(columns, dtype, options) for columns in widths for dtype in TYPES for options in candidates(columns)]
-    in_processes(compile_one, work)
-    for columns, dtype in itertools.product(widths, TYPES):
+def sweep(widths, types=TYPES, operations=("softmax", "cross_entropy")):
+    in_processes(compile_one, [(operation, columns, dtype, options) for operation in operations for columns in widths for dtype in types
+                               for options in candidates(columns)])
+    for operation, columns, dtype in itertools.product(operations, widths, types):
         x = matrix(columns, dtype)
         y = torch.empty_like(x)
         copy = statistics.median(median(lambda: y.copy_(x)) for _ in range(3))  # noqa: B023
-        found = [(copy / median(lambda o=o: launch(x, y, o)), o) for o in candidates(columns)]  # noqa: B023
+        found = [(copy / median(launch(operation, x, y, o)), tuple(o.values())) for o in candidates(columns)]
         found.sort(key=lambda pair: -pair[0])
-        print(columns, str(dtype)[6:], *(f"{100 * part:.0f}%{tuple(o.values())}" for part, o in found[:6]), flush=True)
+        print(operation, columns, str(dtype)[6:], *(f"{100 * part:.0f}%{o}" for part, o in found[:6]), flush=True)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sweep", action="store_true")
     parser.add_argument("--widths", type=lambda text: [int(part) for part in text.split(",")], default=[*BLOCK_WIDTHS, *WIDE_WIDTHS])
+    parser.add_argument("--types", type=lambda text: [getattr(torch, part) for part in text.split(",")], default=TYPES)
+    parser.add_argument("--operations", type=lambda text: text.split(","), default=("softmax", "cross_entropy"))
     arguments = parser.parse_args()
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, Triton {triton.__version__}")
-    sweep(arguments.widths) if arguments.sweep else table(widths=arguments.widths)
+    sweep(arguments.widths, arguments.types, arguments.operations) if arguments.sweep else table(widths=arguments.widths)

@@ -40,13 +40,14 @@ def softmax_block(x, y, rows, steps, x_row, x_column, y_row, y_column, ROWS: tl.
 @triton.jit
 def online_pair(x, columns, x_column, DEPTH: tl.constexpr, LANES: tl.constexpr):
     """(m, s) of one row, read in tiles of DEPTH x LANES columns. Every lane keeps its own pair, so that a tile costs no exchange
-    between threads and only one rescaling for DEPTH terms; the lanes' pairs are merged at the end."""
+    between threads and only one rescaling for DEPTH terms; the lanes' pairs are merged at the end. The tiles are read again soon, from
+    the last on: the cache is asked to keep them."""
     place = tl.arange(0, DEPTH)[:, None] * LANES + tl.arange(0, LANES)[None, :]
     m = tl.full([LANES], MINUS_INFINITY, tl.float32)
     s = tl.zeros([LANES], tl.float32)
     for start in range(0, columns, DEPTH * LANES):
         column = start + place
-        scores = tl.load(x + column.to(tl.int64) * x_column, mask=column < columns, other=MINUS_INFINITY).to(tl.float32)
+        scores = tl.load(x + column.to(tl.int64) * x_column, mask=column < columns, other=MINUS_INFINITY, eviction_policy="evict_last").to(tl.float32)
         larger = tl.maximum(m, tl.max(scores, 0))
         # A lane that has seen only -inf: its terms are 0, not exp(-inf + inf).
         shift = tl.where(larger == MINUS_INFINITY, 0.0, larger)
@@ -59,18 +60,19 @@ def online_pair(x, columns, x_column, DEPTH: tl.constexpr, LANES: tl.constexpr):
 
 @triton.jit
 def softmax_wide(x, y, columns, x_row, x_column, y_row, y_column, DEPTH: tl.constexpr, LANES: tl.constexpr):
-    """One row per program, wider than a block: read for (m, s), read again and written."""
+    """One row per program, wider than a block: read for (m, s), read again from the end and written, past the cache."""
     row = tl.program_id(0).to(tl.int64)
     x += row * x_row
     y += row * y_row
     m, s = online_pair(x, columns, x_column, DEPTH, LANES)
     inverse = 1.0 / s
-    for start in range(0, columns, DEPTH * LANES):
-        column = start + tl.arange(0, DEPTH * LANES)
+    tiles = tl.cdiv(columns, DEPTH * LANES)
+    for tile in range(0, tiles):
+        column = (tiles - 1 - tile) * (DEPTH * LANES) + tl.arange(0, DEPTH * LANES)
         inside = column < columns
-        scores = tl.load(x + column.to(tl.int64) * x_column, mask=inside, other=MINUS_INFINITY).to(tl.float32)
+        scores = tl.load(x + column.to(tl.int64) * x_column, mask=inside, other=MINUS_INFINITY, eviction_policy="evict_first").to(tl.float32)
         result = tl.exp(scores - m) * inverse
-        tl.store(y + column.to(tl.int64) * y_column, result.to(y.dtype.element_ty), mask=inside)
+        tl.store(y + column.to(tl.int64) * y_column, result.to(y.dtype.element_ty), mask=inside, cache_modifier=".cs")
 
 
 @triton.jit
@@ -86,23 +88,24 @@ def softmax_backward_block(y, dy, dx, rows, steps, y_row, y_column, dy_row, dy_c
 
 @triton.jit
 def softmax_backward_wide(y, dy, dx, columns, y_row, y_column, dy_row, dy_column, dx_row, dx_column, LANES: tl.constexpr):
-    """The same, one wide row per program: read for the sum, read again and written."""
+    """The same, one wide row per program: read for the sum, read again from the end and written, past the cache."""
     row = tl.program_id(0).to(tl.int64)
     y += row * y_row
     dy += row * dy_row
     dx += row * dx_row
     sums = tl.zeros([LANES], tl.float32)
-    for start in range(0, columns, LANES):
-        column = (start + tl.arange(0, LANES)).to(tl.int64)
-        p = tl.load(y + column * y_column, mask=column < columns, other=0.0).to(tl.float32)
-        sums += p * tl.load(dy + column * dy_column, mask=column < columns, other=0.0).to(tl.float32)
+    tiles = tl.cdiv(columns, LANES)
+    for tile in range(0, tiles):
+        column = (tile * LANES + tl.arange(0, LANES)).to(tl.int64)
+        p = tl.load(y + column * y_column, mask=column < columns, other=0.0, eviction_policy="evict_last").to(tl.float32)
+        sums += p * tl.load(dy + column * dy_column, mask=column < columns, other=0.0, eviction_policy="evict_last").to(tl.float32)
     total = tl.sum(sums, 0)
-    for start in range(0, columns, LANES):
-        column = (start + tl.arange(0, LANES)).to(tl.int64)
+    for tile in range(0, tiles):
+        column = ((tiles - 1 - tile) * LANES + tl.arange(0, LANES)).to(tl.int64)
         inside = column < columns
-        p = tl.load(y + column * y_column, mask=inside, other=0.0).to(tl.float32)
-        g = tl.load(dy + column * dy_column, mask=inside, other=0.0).to(tl.float32)
-        tl.store(dx + column * dx_column, (p * (g - total)).to(dx.dtype.element_ty), mask=inside)
+        p = tl.load(y + column * y_column, mask=inside, other=0.0, eviction_policy="evict_first").to(tl.float32)
+        g = tl.load(dy + column * dy_column, mask=inside, other=0.0, eviction_policy="evict_first").to(tl.float32)
+        tl.store(dx + column * dx_column, (p * (g - total)).to(dx.dtype.element_ty), mask=inside, cache_modifier=".cs")
 
 
 @triton.jit
@@ -110,23 +113,26 @@ def cross_entropy_block(logits, targets, losses, gradient, factor, rows, steps, 
                         gradient_column, ignore_index, ROWS: tl.constexpr, COLUMNS: tl.constexpr, STEP: tl.constexpr):
     """ROWS whole rows per program: loss = m + log s - z_t, gradient = factor (softmax(z) - onehot(t)), one read and one write. The gradient may be
     the logits. A target that is neither a class nor ignore_index gives NaN."""
+    each = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    target = tl.load(targets + each, mask=each < rows, other=ignore_index).to(tl.int64)
+    kept = target != ignore_index
+    valid = (target >= 0) & (target < steps * STEP)
     row, column, inside = places(rows, steps, ROWS, COLUMNS, STEP)
     scores = tl.load(logits + offsets(row, column, logits_row, logits_column, COLUMNS, STEP), mask=inside,
                      other=MINUS_INFINITY).to(tl.float32)
-    each = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    target = tl.load(targets + each, mask=each < rows, other=0).to(tl.int64)
-    kept = target != ignore_index
-    valid = (target >= 0) & (target < steps * STEP)
-    at_target = column == tl.where(valid, target, -1).to(tl.int32)[:, None]
+    z_t = tl.load(logits + offsets(each, target, logits_row, logits_column, COLUMNS, STEP), mask=kept & valid, other=0.0).to(tl.float32)
     m = tl.max(scores, 1)
     terms = tl.exp(scores - m[:, None])
     s = tl.sum(terms, 1)
-    loss = (m - tl.sum(tl.where(at_target, scores, 0.0), 1)) + tl.log(s)
-    tl.store(losses + each, tl.where(kept, tl.where(valid, loss, float("nan")), 0.0), mask=each < rows)
+    tl.store(losses + each, tl.where(kept, tl.where(valid, (m - z_t) + tl.log(s), float("nan")), 0.0), mask=each < rows)
     # NaN for a bad target, and 0 for an ignored row whatever it holds.
-    scale = tl.where(valid, tl.load(factor), float("nan"))[:, None]
-    slope = (terms * (1.0 / s)[:, None] - tl.where(at_target, 1.0, 0.0)) * scale
+    scale = tl.where(valid, tl.load(factor), float("nan"))
+    at = tl.where(kept & valid, target, -1).to(tl.int32)
+    slope = terms * (scale / s)[:, None]
+    slope = tl.where(column == at[:, None], slope - scale[:, None], slope)
     slope = tl.where(kept[:, None], slope, 0.0)
+    # In place, z_t is another thread's to overwrite: it has been read by then.
+    tl.debug_barrier()
     tl.store(gradient + offsets(row, column, gradient_row, gradient_column, COLUMNS, STEP), slope.to(gradient.dtype.element_ty), mask=inside)
 
 
@@ -151,12 +157,14 @@ def cross_entropy_wide(logits, targets, losses, gradient, factor, columns, logit
     inverse = tl.where(kept, 1.0 / s, 0.0)
     at = tl.where(kept & valid, target, -1).to(tl.int32)
     tl.debug_barrier()
-    for start in range(0, columns, DEPTH * LANES):
-        column = start + tl.arange(0, DEPTH * LANES)
+    tiles = tl.cdiv(columns, DEPTH * LANES)
+    for tile in range(0, tiles):
+        column = (tiles - 1 - tile) * (DEPTH * LANES) + tl.arange(0, DEPTH * LANES)
         inside = column < columns
-        scores = tl.load(logits + column.to(tl.int64) * logits_column, mask=column < seen, other=MINUS_INFINITY).to(tl.float32)
+        scores = tl.load(logits + column.to(tl.int64) * logits_column, mask=column < seen, other=MINUS_INFINITY,
+                         eviction_policy="evict_first").to(tl.float32)
         slope = (tl.exp(scores - shift) * inverse - tl.where(column == at, 1.0, 0.0)) * scale
-        tl.store(gradient + column.to(tl.int64) * gradient_column, slope.to(gradient.dtype.element_ty), mask=inside)
+        tl.store(gradient + column.to(tl.int64) * gradient_column, slope.to(gradient.dtype.element_ty), mask=inside, cache_modifier=".cs")
 
 
 @triton.jit

@@ -54,12 +54,14 @@ def _step(matrices):
     return 1 if divisor % 16 == 0 else divisor & -divisor
 
 
-def _block(*matrices):
-    """How rows that stay in registers are launched: programs of 1024 elements or one row, 16 elements a thread; measured by
-    bench/gpu/triton_rows.py --sweep. Returns the grid, the rows, steps and strides, and the constants."""
+def _block(*matrices, many=None):
+    """How rows that stay in registers are launched: programs of 1024 elements or one row, 16 elements a thread; 32 where `many`, by default for 16-bit rows
+    that are padded or of 16384 columns. Measured by bench/gpu/triton_rows.py --sweep. Returns the grid, the rows, steps and strides, and the constants."""
     rows, columns = matrices[0].shape
     padded = triton.next_power_of_2(columns)
     dense = padded == columns and all(m.is_contiguous() for m in matrices)
+    if many is None:
+        many = matrices[0].element_size() == 2 and (not dense or columns == BLOCK_COLUMNS)
     if not dense:
         padded = max(2, padded)
     together = max(1, 1024 // padded)
@@ -67,15 +69,24 @@ def _block(*matrices):
     step = padded if dense else min(_step(matrices), padded // 2)
     strides = [part for m in matrices for part in (m.stride(0) // step, m.stride(1))]
     return (triton.cdiv(rows, together),), (rows, columns // step, *strides), {
-        "ROWS": together, "COLUMNS": padded, "STEP": step, "num_warps": min(32, max(1, together * padded // 512))}
+        "ROWS": together, "COLUMNS": padded, "STEP": step, "num_warps": min(32, max(1, together * padded // (1024 if many else 512)))}
+
+
+def _fills_whole_tiles(matrix):
+    return not 0 < matrix.shape[1] % BLOCK_COLUMNS <= BLOCK_COLUMNS // 2
 
 
 def _tiles(matrix):
     """How rows that do not are read: 16384 columns at a time, or 8192 where the last tile would be less than half full."""
-    whole = not 0 < matrix.shape[1] % BLOCK_COLUMNS <= BLOCK_COLUMNS // 2
+    whole = _fills_whole_tiles(matrix)
     if matrix.element_size() == 4:
         return {"DEPTH": 4 if whole else 2, "LANES": 4096, "num_warps": 32}
     return {"DEPTH": 4, "LANES": 4096 if whole else 2048, "num_warps": 16 if whole else 8}
+
+
+def _backward_tiles(matrix):
+    """The same of a backward, which holds no pairs."""
+    return {"LANES": 16384 if _fills_whole_tiles(matrix) else 8192, "num_warps": 32}
 
 
 def _strides(*matrices):
@@ -117,12 +128,12 @@ def softmax_backward(y, dy, axis=-1):
     dx, out = _empty_like_matrix(y, axis)
     rows, columns = _y.shape
     if rows and columns <= BLOCK_COLUMNS:
-        grid, sizes, constants = _block(_y, _dy, out)
+        grid, sizes, constants = _block(_y, _dy, out, many=False)
         with _device_of(y):
             kernels.softmax_backward_block[grid](_y, _dy, out, *sizes, **constants)
     elif rows:
         with _device_of(y):
-            kernels.softmax_backward_wide[(rows,)](_y, _dy, out, columns, *_strides(_y, _dy, out), LANES=8192, num_warps=16)
+            kernels.softmax_backward_wide[(rows,)](_y, _dy, out, columns, *_strides(_y, _dy, out), **_backward_tiles(_y))
     return dx
 
 
@@ -148,7 +159,7 @@ def cross_entropy(logits, targets, *, ignore_index=-100, reduction="mean", inpla
         factor = 1 / (targets != ignore_index).sum(dtype=torch.float32)
     tensors = logits, targets.contiguous(), losses, gradient, factor
     if rows and 0 < columns <= BLOCK_COLUMNS:
-        grid, sizes, constants = _block(logits, gradient)
+        grid, sizes, constants = _block(logits, gradient, many=columns >= 128)
         with _device_of(logits):
             kernels.cross_entropy_block[grid](*tensors, *sizes, ignore_index, **constants)
     elif rows and columns:
