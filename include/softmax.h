@@ -221,10 +221,11 @@ SOFTMAX_API softmax_status softmax_cross_entropy_rows(softmax_type type, int64_t
 typedef struct softmax_state {
     double maximum;
     double maximum_low;
+    double maximum_lowest;
     int64_t limb[4];
-    int64_t top;
-    uint32_t type;
-    uint32_t flags;
+    int32_t top;
+    uint16_t type;
+    uint16_t flags;
 } softmax_state;
 
 /* States of `count` rows, as of no columns. `type` is the type of the results that normalise will write: logsumexp is of that

@@ -39,7 +39,7 @@ softmax_status softmax_state_init(softmax_state *states, int64_t count, softmax_
     if ((int)type < SOFTMAX_FLOAT32 || (int)type > SOFTMAX_BFLOAT16)
         return SOFTMAX_ERROR_TYPE;
     for (int64_t i = 0; i < count; i++) {
-        states[i].type = SOFTMAX_STATE_TAG ^ (uint32_t)type;
+        states[i].type = (uint16_t)(SOFTMAX_STATE_TAG ^ (unsigned)type);
         softmax_state_from_row(&states[i], &empty);
     }
     return SOFTMAX_OK;

@@ -73,25 +73,9 @@ static NOINLINE void NAME(terms)(const REAL *z, const REAL *low, int count, REAL
 #undef TERMS_OF_KIND
 }
 
-/* Blocks whose maximum is far out (|m| >= SCORE_LIMIT): element by element. */
-static void NAME(far_terms)(const REAL *z, const REAL *low, int count, double maximum, int64_t kb, REAL *v, arithmetic kind, BITS *high, BITS *low_sum) {
-    BITS h = 0, l = 0;
-    for (int i = 0; i < count; i++) {
-        TERM t = {TERM_NOTHING, 0, 0};
-        /* so far below, the difference of exponents might not even fit */
-        if (z[i] >= (REAL)-SOFTMAX_HUGE && maximum - (double)z[i] < 0x1p30) t = NAME(term_far)(z[i], low ? low[i] : 0, kb, kind);
-        h += t.high;
-        l += t.low;
-        if (v) v[i] = t.v;
-    }
-    *high = h;
-    *low_sum = l;
-}
-
 /* What a block adds to its row, and what its values v are relative to: v = e^z 2^(SOFTMAX_BIAS - kb). */
 typedef struct NAME(block) {
-    REAL maximum; /* -inf: nothing in it */
-    REAL maximum_low;
+    exact_score maximum; /* -inf: nothing in it */
     int64_t kb;
     REAL top;     /* the maximum's v */
     REAL least;   /* not above any score, if that is known */
@@ -104,114 +88,64 @@ typedef struct NAME(block) {
     uint32_t flags;
 } NAME(block);
 
-
-static void NAME(block_sum)(const REAL *z, const REAL *low, int count, arithmetic kind, REAL *v, NAME(block) *block);
-
-/* Beyond SOFTMAX_HUGE only what shares the maximum's high part counts, by its low part; as 1 where there is none. */
-static void NAME(huge_block)(const REAL *z, const REAL *low, int count, arithmetic kind, NAME(block) *block, REAL *v) {
-    int64_t equals = 0;
-    if (low && !score_is_huge((double)block->maximum_low)) {
-        REAL maximum = block->maximum, maximum_low = block->maximum_low, lows[SOFTMAX_BLOCK_COLUMNS];
-        for (int i = 0; i < count; i++) lows[i] = z[i] == maximum ? low[i] : -(REAL)INFINITY;
-        NAME(block_sum)(lows, NULL, count, kind, v, block);
-        block->maximum = maximum;
-        block->maximum_low = maximum_low;
-        return;
-    }
-    for (int i = 0; i < count; i++) {
-        int equal = z[i] == block->maximum && (!low || low[i] == block->maximum_low);
-        equals += equal;
-        if (v) v[i] = equal ? (REAL)(1 << SOFTMAX_BIAS) : TERM_NOTHING;
-    }
-    block->kb = 0;
-    block->top = (REAL)(1 << SOFTMAX_BIAS);
-    block->has_rest = 1;
-    block->rest = equals - 1;
-    block->rest_low = block->rest_exponent = 0;
-}
-
-/* The largest score but one occurrence of the first, low parts counted. */
-static void NAME(second_pair)(const REAL *z, const REAL *low, int count, REAL first, REAL first_low, REAL *second, REAL *second_low) {
-    int first_seen = 0;
-    *second = -(REAL)INFINITY;
-    *second_low = 0;
-    for (int i = 0; i < count; i++) {
-        if (!first_seen && z[i] == first && low[i] == first_low)
-            first_seen = 1;
-        else if (z[i] > *second || (z[i] == *second && low[i] > *second_low)) {
-            *second = z[i];
-            *second_low = low[i];
-        }
-    }
-}
-
 static inline void NAME(set_rest)(NAME(block) *block, BITS high, BITS low) {
     if (sizeof(REAL) == 4) {
         block->rest = (int64_t)(int32_t)high * (1 << (TERM32_LOW_UNIT - TERM32_HIGH_UNIT)) + (int32_t)low;
         block->rest_low = 0;
-        block->rest_exponent = block->kb - TERM32_LOW_UNIT;
+        block->rest_exponent = wrapped_difference(block->kb, TERM32_LOW_UNIT);
     } else {
         block->rest = (int64_t)high;
         block->rest_low = (int64_t)low;
-        block->rest_exponent = block->kb - TERM64_HIGH_UNIT;
+        block->rest_exponent = wrapped_difference(block->kb, TERM64_HIGH_UNIT);
     }
     block->has_rest = block->rest != 0 || block->rest_low != 0;
 }
 
-/* What a block adds, from its largest scores; values into v unless it is NULL. `ahead`, as long as z, is read soon. */
-static void NAME(block_terms)(const REAL *z, const REAL *low, int count, arithmetic kind, const NAME(top) *largest, const REAL *ahead, REAL *v,
-                              NAME(block) *block) {
-    REAL second = largest->second;
+#include "exact_block.h"
+
+/* What a block adds, from its largest scores; values into v unless it is NULL. `ahead`, as long as z, is read soon. source: where scores with low
+ * parts have come from. */
+static void NAME(block_terms)(const NAME(source) *source, const REAL *z, const REAL *low, int count, arithmetic kind, const NAME(top) *largest,
+                              const REAL *ahead, REAL *v, NAME(block) *block) {
+    const REAL maximum = largest->first, near = maximum - SPREAD;
+    REAL second = largest->second, maximum_low = 0, kb, magic;
     TERM top;
     BITS high, low_sum;
-    block->maximum = largest->first;
-    block->maximum_low = 0;
+    block->maximum = score_of_value((double)maximum);
     block->least = -(REAL)INFINITY;
     block->at = -1;
     block->margin = low ? 1 : TERMS_APART;
     block->kb = 0;
     block->top = 0;
     block->has_rest = 0;
-    block->flags = (largest->has_nan ? STATE_NAN : 0) | (block->maximum == (REAL)INFINITY ? STATE_INFINITE : 0);
-    if (block->flags || block->maximum == -(REAL)INFINITY) {
+    block->flags = (largest->has_nan ? STATE_NAN : 0) | (maximum == (REAL)INFINITY ? STATE_INFINITE : 0);
+    if (block->flags || maximum == -(REAL)INFINITY) {
         if (v) /* a NaN row is written as such; an empty block as zeros */
             for (int i = 0; i < count; i++) v[i] = TERM_NOTHING;
         return;
     }
-    if (low) block->maximum_low = NAME(top_low)(z, low, count, block->maximum);
-    if (score_is_huge((double)block->maximum)) {
-        NAME(huge_block)(z, low, count, kind, block, v);
+    if (!(maximum < SCORE_LIMIT && maximum > -SCORE_LIMIT) || (low && source->doubtful)) {
+        NAME(exact_block)(low ? source : NULL, z, count, kind, v, block);
         return;
     }
-    if (block->maximum < SCORE_LIMIT && block->maximum > -SCORE_LIMIT) {
-        REAL near = block->maximum - SPREAD, kb, magic;
-        kb = NAME(term_exponent)(second > near ? second : near);
-        block->kb = (int64_t)kb;
-        block->least = largest->least;
-        if (block->maximum - second >= block->margin) block->at = largest->at;
-        magic = MAGIC + SOFTMAX_BIAS - kb;
-        top = NAME(term_fast)(block->maximum, block->maximum_low, magic, kind);
-        if (block->maximum < WIDE_FROM && block->maximum > -WIDE_FROM)
-            NAME(terms)(z, low, count, magic, NAME(term_floor)(kb), ahead, v, kind, &high, &low_sum);
-        else
-            NAME(wide_terms)(z, low, count, magic, NAME(term_floor)(kb), v, kind, &high, &low_sum);
-    } else {
-        int64_t k1 = reduce_pair((double)block->maximum, (double)block->maximum_low).k, k2 = k1 - FAR_SPREAD;
-        REAL second_low = 0;
-        if (low) NAME(second_pair)(z, low, count, block->maximum, block->maximum_low, &second, &second_low);
-        if (second >= (REAL)-SOFTMAX_HUGE) {
-            int64_t k = reduce_pair((double)second, (double)second_low).k;
-            if (k > k2) k2 = k;
-        }
-        block->kb = k2;
-        NAME(far_terms)(z, low, count, (double)block->maximum, k2, v, kind, &high, &low_sum);
-        top = NAME(term_far)(block->maximum, block->maximum_low, k2, kind);
-    }
+    if (low) maximum_low = NAME(top_low)(z, low, count, maximum);
+    block->maximum = score_of_pair((double)maximum, (double)maximum_low);
+    kb = NAME(term_exponent)(second > near ? second : near);
+    block->kb = (int64_t)kb;
+    block->least = largest->least;
+    if (maximum - second >= block->margin) block->at = largest->at;
+    magic = MAGIC + SOFTMAX_BIAS - kb;
+    top = NAME(term_fast)(maximum, maximum_low, magic, kind);
+    if (maximum < WIDE_FROM && maximum > -WIDE_FROM)
+        NAME(terms)(z, low, count, magic, NAME(term_floor)(kb), ahead, v, kind, &high, &low_sum);
+    else
+        NAME(wide_terms)(z, low, count, magic, NAME(term_floor)(kb), v, kind, &high, &low_sum);
     block->top = top.v;
     NAME(set_rest)(block, high - top.high, low_sum - top.low);
 }
 
-static void NAME(block_sum)(const REAL *z, const REAL *low, int count, arithmetic kind, REAL *v, NAME(block) *block) {
+/* Of scores without low parts. */
+static void NAME(block_sum)(const REAL *z, int count, arithmetic kind, REAL *v, NAME(block) *block) {
     NAME(top) largest = NAME(block_top)(z, count);
-    NAME(block_terms)(z, low, count, kind, &largest, z, v, block);
+    NAME(block_terms)(NULL, z, NULL, count, kind, &largest, z, v, block);
 }

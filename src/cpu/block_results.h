@@ -134,8 +134,7 @@ static void NAME(log_values_low)(const REAL *z, const REAL *low, int count, REAL
 typedef struct NAME(row_result) {
     int constant; /* every result is `value` */
     REAL value;
-    double maximum;
-    double maximum_low;
+    exact_score maximum;
     int64_t k;
     pair factor; /* 2^k / sum, times the gradient's factor */
     pair most;   /* factor times the maximum's term: the largest result */
@@ -150,13 +149,12 @@ static NAME(row_result) NAME(result_of_state)(const row_state *s, arithmetic kin
     r.constant = 1;
     r.value = (REAL)NAN;
     if (s->flags) return r;
-    if (s->maximum == -(double)INFINITY) {
+    if (s->maximum.high == -(double)INFINITY) {
         if (empty_zero) r.value = want_log ? -(REAL)INFINITY : 0;
         return r;
     }
     r.constant = 0;
     r.maximum = s->maximum;
-    r.maximum_low = s->maximum_low;
     r.threshold = SMALLEST_NORMAL;
     total = row_state_total(s, kind);
     r.k = total.k;
@@ -170,8 +168,7 @@ static NAME(row_result) NAME(result_of_state)(const row_state *s, arithmetic kin
 
 /* What a block's terms are relative to. */
 typedef struct NAME(place_of_block) {
-    REAL maximum;
-    REAL maximum_low;
+    exact_score maximum;
     REAL top;
     REAL least;
     REAL margin;
@@ -180,7 +177,7 @@ typedef struct NAME(place_of_block) {
 } NAME(place_of_block);
 
 static NAME(place_of_block) NAME(place_in_row)(const NAME(block) *block) {
-    NAME(place_of_block) p = {block->maximum, block->maximum_low, block->top, block->least, block->margin, block->at, block->kb};
+    NAME(place_of_block) p = {block->maximum, block->top, block->least, block->margin, block->at, block->kb};
     return p;
 }
 
@@ -192,8 +189,8 @@ static inline int NAME(results_are_calm)(const NAME(factor) *f, double spread) {
 }
 
 static int NAME(block_is_calm)(const NAME(row_result) *r, const NAME(factor) *f, const NAME(place_of_block) *block, int holds_maximum) {
-    if (r->threshold != SMALLEST_NORMAL || !NAME(results_are_calm)(f, r->maximum - (double)block->least)) return 0;
-    return holds_maximum ? block->at >= 0 : r->maximum - (double)block->maximum >= (double)block->margin;
+    if (r->threshold != SMALLEST_NORMAL || !score_is_near(r->maximum) || !NAME(results_are_calm)(f, r->maximum.high - (double)block->least)) return 0;
+    return holds_maximum ? block->at >= 0 : r->maximum.high - block->maximum.high >= (double)block->margin;
 }
 
 /* y = v factor; calm: results_are_calm, and none but the maximum's own (column at; -1: not in this block) reaches `most`. */
@@ -221,14 +218,12 @@ static void NAME(scale_block)(const REAL *v, int count, const NAME(factor) *f, i
 /* y = v factor for one block of terms, in place or not; streams: past the cache. */
 static void NAME(block_results)(const NAME(row_result) *r, arithmetic kind, const REAL *v, int count, const NAME(place_of_block) *block, REAL *y,
                                 int streams) {
-    double maximum = (double)block->maximum, maximum_low = (double)block->maximum_low;
-    int64_t kb = block->kb;
-    int64_t exponent = kb - SOFTMAX_BIAS - r->k + OUT_BIAS;
-    int is_far = kb - r->k < FAR_BLOCK;
+    int64_t distance = wrapped_difference(block->kb, r->k), exponent = distance - SOFTMAX_BIAS + OUT_BIAS;
+    int is_far = distance < FAR_BLOCK;
     pair g;
     NAME(factor) f;
-    int equal = maximum == r->maximum && maximum_low == r->maximum_low;
-    int nothing = maximum == -(double)INFINITY || !scores_meet(maximum, maximum_low, r->maximum, r->maximum_low);
+    int equal = scores_are_equal(block->maximum, r->maximum);
+    int nothing = block->maximum.high == -(double)INFINITY || !scores_meet(block->maximum, r->maximum);
     if (nothing || exponent < LEAST_EXPONENT) {
         for (int i = 0; i < count; i++) y[i] = 0;
         return;

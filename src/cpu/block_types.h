@@ -20,7 +20,8 @@
 
 /* The maximum's own term, in the arithmetic of its block. */
 static inline term32 term_fast_float(float z, float low, float magic, arithmetic kind) { return term32_near(z, low, magic, kind, z); }
-static inline term32 term_far_float(float z, float low, int64_t kb, arithmetic kind) { return term32_far(z, low, kb, kind); }
+static inline term32 term_far_float(reduced a, int64_t kb, arithmetic kind) { return term32_far(a, kb, kind); }
+static ALWAYS_INLINE float size_of_float(float x) { return fabsf(x); }
 static inline float term_exponent_float(float z) { return term32_exponent(z); }
 static inline float term_floor_float(float kb) { return term32_floor(kb); }
 static inline uint32_t bits_of_float(float x) { return float_bits(x); }
@@ -63,16 +64,17 @@ static inline vd floor_vector_double(vd kb) { return vd_mul(vd_add(kb, vd_set(TE
 #define LEAST_EXPONENT (-195) /* all of the block is below the smallest normal */
 #define SMALLEST_NORMAL 0x1p-126f
 #define LARGEST FLT_MAX
+#define LARGE_PRODUCT 0x1p22f /* from it on, pairs may be too short for a small score */
 #define NEARLY_LARGEST 0x1p100 /* added to any number it rounds away, or may overflow */
 #define REAL_ELEMENT ELEMENT_FLOAT32
 #define FMA fmaf
 #define SUM_EXPONENT 120
 #define LOW_PRODUCT(a, b, product) 0.0
 #include "block_top.h"
+#include "scores.h"
 #include "block.h"
 #include "block_results.h"
 #include "row_sum.h"
-#include "scores.h"
 #include "forward.h"
 #include "lanes.h"
 #include "short_rows.h"
@@ -86,10 +88,11 @@ static inline term64 term_fast_double(double z, double low, double magic, arithm
     (void)kind;
     return term64_fast(z, low, magic);
 }
-static inline term64 term_far_double(double z, double low, int64_t kb, arithmetic kind) {
+static inline term64 term_far_double(reduced a, int64_t kb, arithmetic kind) {
     (void)kind;
-    return term64_far(z, low, kb);
+    return term64_far(a, kb);
 }
+static ALWAYS_INLINE double size_of_double(double x) { return fabs(x); }
 static inline double term_exponent_double(double z) { return term64_exponent(z); }
 static inline double term_floor_double(double kb) { return term64_floor(kb); }
 static inline uint64_t bits_of_double(double x) { return double_bits(x); }
@@ -120,16 +123,17 @@ static inline double unbiased_double(double y) { return bits_double(double_bits(
 #define LEAST_EXPONENT (-1790)
 #define SMALLEST_NORMAL 0x1p-1022
 #define LARGEST DBL_MAX
+#define LARGE_PRODUCT 0x1p40
 #define NEARLY_LARGEST 0x1p968
 #define REAL_ELEMENT ELEMENT_FLOAT64
 #define FMA fma
 #define SUM_EXPONENT 1000
 #define LOW_PRODUCT(a, b, product) fma(a, b, -(product))
 #include "block_top.h"
+#include "scores.h"
 #include "block.h"
 #include "block_results.h"
 #include "row_sum.h"
-#include "scores.h"
 #include "forward.h"
 #include "lanes.h"
 #include "short_rows.h"

@@ -38,7 +38,7 @@ static void NAME(loss_reduce)(NAME(loss_row) *row) {
         NAME(block) block;
         int count = NAME(block_columns)(c, job->columns);
         const REAL *low, *z = NAME(scores)(&row->source, c, count, buffer, low_buffer, &low);
-        NAME(block_sum_ahead)(row->work, z, low, count, job->kind, row->terms ? row->terms + c : NULL, &block);
+        NAME(block_sum_ahead)(row->work, NULL, z, NULL, count, job->kind, row->terms ? row->terms + c : NULL, &block);
         NAME(row_sum_add)(&sum, &block, job->kind);
         if (row->terms) row->places[c / SOFTMAX_BLOCK_COLUMNS] = NAME(place_in_row)(&block);
     }
@@ -46,8 +46,8 @@ static void NAME(loss_reduce)(NAME(loss_row) *row) {
 }
 
 /* p_j of columns [first, first + count), z their scores; y may be where z is. */
-static void NAME(probabilities)(const NAME(loss_row) *row, const NAME(row_result) *r, int64_t first, int count, const REAL *z, const REAL *low,
-                                REAL *y, int streams) {
+static void NAME(probabilities)(const NAME(loss_row) *row, const NAME(row_result) *r, int64_t first, int count, const REAL *z, REAL *y,
+                                int streams) {
     arithmetic kind = row->job->kind;
     NAME(block) block;
     NAME(place_of_block) place;
@@ -55,22 +55,25 @@ static void NAME(probabilities)(const NAME(loss_row) *row, const NAME(row_result
         NAME(block_results)(r, kind, row->terms + first, count, &row->places[first / SOFTMAX_BLOCK_COLUMNS], y, streams);
         return;
     }
-    NAME(block_sum)(z, low, count, kind, y, &block);
+    NAME(block_sum)(z, count, kind, y, &block);
     place = NAME(place_in_row)(&block);
     NAME(block_results)(r, kind, y, count, &place, y, 0);
 }
 
-#include "cross_entropy_columns.h"
-
 /* z_y, read before a gradient may overwrite it. */
-static REAL NAME(score_of_target)(const NAME(source) *source, int64_t target) {
+static REAL NAME(score_of_target)(NAME(source) *source, int64_t target) {
     REAL buffer[1], low_buffer[1];
     const REAL *low;
     return *NAME(scores)(source, target, 1, buffer, low_buffer, &low);
 }
 
+/* m, one of the scores */
+static inline double NAME(maximum_of_loss)(const NAME(loss_row) *row) { return value_of_score(row->state.maximum); }
+
+#include "cross_entropy_columns.h"
+
 /* m - z_y */
-static pair NAME(target_distance)(const NAME(loss_row) *row) { return two_sum(row->state.maximum, -(double)row->target_score); }
+static pair NAME(target_distance)(const NAME(loss_row) *row) { return two_sum(NAME(maximum_of_loss)(row), -(double)row->target_score); }
 
 /* a (d + log), rounded about once */
 static double NAME(times_surprise)(pair a, pair d, pair log) {
@@ -91,11 +94,12 @@ static double NAME(target_gradient)(const NAME(loss_row) *row) {
         share.lo = -share.lo;
         return pair_add(pair_multiply(row->g_z, pair_multiply(row->total.e_max, inverse)), share).hi;
     }
-    if (z == -(REAL)INFINITY || score_is_huge(row->state.maximum) || score_is_huge((double)z)) return -scale.hi;
+    if (z == -(REAL)INFINITY || !scores_meet(score_of_value((double)z), row->state.maximum)) return -scale.hi;
     {
         power e = exp_pair((double)z, 0.0);
-        e.f.hi = scale_by_power(e.f.hi, e.k - row->total.k);
-        e.f.lo = scale_by_power(e.f.lo, e.k - row->total.k);
+        int64_t up = wrapped_difference(e.k, row->total.k);
+        e.f.hi = scale_by_power(e.f.hi, up);
+        e.f.lo = scale_by_power(e.f.lo, up);
         p = pair_multiply(e.f, inverse);
     }
     return pair_add(pair_multiply(row->g_z, p), pair_multiply(scale, pair_add(minus_one, p))).hi;
@@ -103,13 +107,13 @@ static double NAME(target_gradient)(const NAME(loss_row) *row) {
 
 /* p_j times factor for a score whose p_j alone is below the smallest normal, where the product may not be. */
 static double NAME(small_gradient)(const NAME(loss_row) *row, REAL z, pair factor) {
-    double limit = sizeof(REAL) == 4 ? 87.0 : 708.0, distance = row->state.maximum - (double)z;
+    double limit = sizeof(REAL) == 4 ? 87.0 : 708.0, distance = NAME(maximum_of_loss)(row) - (double)z;
     power e;
     pair p;
-    if (z == -(REAL)INFINITY || !scores_meet((double)z, 0.0, row->state.maximum, 0.0) || distance < limit || distance > 3.0 * limit) return 0.0;
+    if (z == -(REAL)INFINITY || !(distance >= limit && distance <= 3.0 * limit)) return 0.0;
     e = exp_pair((double)z, 0.0);
     p = pair_multiply(pair_multiply(e.f, row_total_inverse(&row->total, row->job->kind)), factor);
-    return scale_by_power(p.hi, e.k - row->total.k);
+    return scale_by_power(p.hi, wrapped_difference(e.k, row->total.k));
 }
 
 /* The gradient where only the target's column has a weight: p_j times a constant, then the target. */
@@ -118,6 +122,7 @@ static void NAME(plain_gradient)(const NAME(loss_row) *row) {
     char *out = row_address(job, &job->out, row->p);
     REAL buffer[SOFTMAX_BLOCK_COLUMNS], low_buffer[SOFTMAX_BLOCK_COLUMNS], results[SOFTMAX_BLOCK_COLUMNS];
     pair factor = pair_add(pair_multiply(row->g, row->on_target), row->g_z);
+    NAME(source) source = row->source;
     NAME(row_result) r = NAME(result_of_state)(&row->state, job->kind, 0, 0);
     double size = fabs(factor.hi);
     int direct = job->out.type == REAL_ELEMENT && is_contiguous(&job->out);
@@ -131,12 +136,12 @@ static void NAME(plain_gradient)(const NAME(loss_row) *row) {
         char *to = out + c * job->out.column_stride;
         REAL *y = direct ? (REAL *)(void *)to : results;
         const REAL *low = NULL, *scores = NULL;
-        if (!row->terms || size > 1.0) scores = NAME(scores)(&row->source, c, count, buffer, low_buffer, &low);
+        if (!row->terms || size > 1.0) scores = NAME(scores)(&source, c, count, buffer, low_buffer, &low);
         if (size > 1.0 && scores != buffer) { /* they may lie where y goes */
             memcpy(buffer, scores, (size_t)count * sizeof(REAL));
             scores = buffer;
         }
-        NAME(probabilities)(row, &r, c, count, scores, low, y, streams);
+        NAME(probabilities)(row, &r, c, count, scores, y, streams);
         if (size > 1.0)
             for (int i = 0; i < count; i++)
                 if (y[i] == 0) {
@@ -153,7 +158,7 @@ static void NAME(targets_gradient)(const NAME(loss_row) *row, int64_t first, int
     const softmax_job *job = row->job;
     const operand *out = &job->targets_gradient;
     const pair keep = row->keep, g = row->g, log = row->log;
-    const double maximum = row->state.maximum;
+    const double maximum = NAME(maximum_of_loss)(row);
     double w[SOFTMAX_BLOCK_COLUMNS], products[SOFTMAX_BLOCK_COLUMNS];
     REAL result[SOFTMAX_BLOCK_COLUMNS];
     NAME(class_weights)(row, first, count, w);
@@ -272,17 +277,18 @@ static void NAME(general_gradient)(const NAME(loss_row) *row) {
     REAL results[SOFTMAX_BLOCK_COLUMNS];
     double t[SOFTMAX_BLOCK_COLUMNS], t_low[SOFTMAX_BLOCK_COLUMNS];
     NAME(row_result) r = NAME(result_of_state)(&row->state, job->kind, 0, 0);
+    NAME(source) source = row->source;
     NAME(spread_gradient) g = {pair_multiply(row->g, row->sum_weights), {0.0, 0.0}, 0.0};
     int equal = NAME(weights_are_equal)(row);
     g.factor = pair_add(pair_add(g.spread, pair_multiply(row->g, row->on_target)), row->g_z);
     if (row->target >= 0) g.target = NAME(target_gradient)(row);
     for (int64_t c = row->first; c < row->last; c += SOFTMAX_BLOCK_COLUMNS) {
         int count = NAME(block_columns)(c, row->last), zeros;
-        const REAL *low, *z = NAME(scores)(&row->source, c, count, buffer, low_buffer, &low);
+        const REAL *low, *z = NAME(scores)(&source, c, count, buffer, low_buffer, &low);
         if (c == row->first || !equal) NAME(column_weights)(row, c, count, t, t_low);
         if (job->targets_gradient.data) NAME(targets_gradient)(row, c, count, z, t);
         if (!out) continue;
-        NAME(probabilities)(row, &r, c, count, z, low, v, 0);
+        NAME(probabilities)(row, &r, c, count, z, v, 0);
         zeros = NAME(block_spread_gradient)(row, g.factor, c, z, v, t, t_low, count, results);
         for (int64_t target = row->target - c, i = zeros ? 0 : target; i >= 0 && i < count && (zeros || i == target); i++) {
             pair each = {t[i], t_low[i]};
@@ -322,7 +328,7 @@ static NAME(loss_value) NAME(loss_of_row)(NAME(loss_row) *row, const loss_diviso
     row->g = NAME(quotient)(upstream, divisors->terms);
     row->g_z = row->sum_weights = nothing;
     if (job->z_loss != 0.0) {
-        pair z_loss = {2.0 * job->z_loss, 0.0}, maximum = {row->state.maximum, 0.0};
+        pair z_loss = {2.0 * job->z_loss, 0.0}, maximum = {NAME(maximum_of_loss)(row), 0.0};
         row->g_z = pair_multiply(pair_multiply(z_loss, pair_add(maximum, row->log)), NAME(quotient)(upstream, divisors->z_loss));
     }
     if (row->target >= 0) loss.terms = NAME(times_surprise)(row->on_target, NAME(target_distance)(row), row->log);
@@ -390,7 +396,7 @@ static void NAME(loss_row_end)(NAME(loss_row) *row, const loss_divisors *divisor
         store_real(row_address(job, &job->row_logsumexp, row->p), job->row_logsumexp.type, row_state_logsumexp(&row->state, job->kind));
     if (row->ignored) {
         NAME(fill_gradients)(row, 0);
-    } else if (row->state.flags || row->state.maximum == -(double)INFINITY) {
+    } else if (row->state.flags || row->state.maximum.high == -(double)INFINITY) {
         int zero = !row->state.flags && job->empty_zero;
         NAME(fill_gradients)(row, zero ? 0 : (REAL)NAN);
         loss.terms = zero ? 0.0 : (double)NAN;

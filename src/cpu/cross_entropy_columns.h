@@ -75,7 +75,7 @@ static pair NAME(spread_loss)(NAME(loss_row) *row, pair *weights, uint32_t *flag
         int count = NAME(block_columns)(c, row->job->columns);
         const REAL *low, *z = NAME(scores)(&row->source, c, count, buffer, low_buffer, &low);
         if (c == 0 || !equal) NAME(column_weights)(row, c, count, t, t_low);
-        if (NAME(weighted_distances)(row->state.maximum, z, t, t_low, count, product, product_low)) *flags |= STATE_INFINITE;
+        if (NAME(weighted_distances)(NAME(maximum_of_loss)(row), z, t, t_low, count, product, product_low)) *flags |= STATE_INFINITE;
         sum_exactly(product, product_low, count, &distances, flags);
         if (equal)
             sum_equals_exactly(row->smoothing, count, &sum, flags);

@@ -25,9 +25,10 @@ static int NAME(block_columns)(int64_t first, int64_t last) {
 }
 
 /* block_sum, while the block after it is fetched. */
-static void NAME(block_sum_ahead)(const NAME(work) *work, const REAL *z, const REAL *low, int count, arithmetic kind, REAL *v, NAME(block) *block) {
+static void NAME(block_sum_ahead)(const NAME(work) *work, const NAME(source) *source, const REAL *z, const REAL *low, int count, arithmetic kind,
+                                  REAL *v, NAME(block) *block) {
     const NAME(top) top = NAME(block_top)(z, count);
-    NAME(block_terms)(z, low, count, kind, &top, work->direct && z + 2 * count <= work->end ? z + count : z, v, block);
+    NAME(block_terms)(source, z, low, count, kind, &top, work->direct && z + 2 * count <= work->end ? z + count : z, v, block);
 }
 
 static void NAME(reduce_ahead)(const NAME(work) *work, const softmax_job *job, const place *p, int64_t first, int64_t last, row_state *row) {
@@ -39,7 +40,7 @@ static void NAME(reduce_ahead)(const NAME(work) *work, const softmax_job *job, c
         const REAL *low, *z;
         int count = NAME(block_columns)(c, last);
         z = NAME(scores)(&source, c, count, buffer, low_buffer, &low);
-        NAME(block_sum_ahead)(work, z, low, count, job->kind, NULL, &block);
+        NAME(block_sum_ahead)(work, &source, z, low, count, job->kind, NULL, &block);
         NAME(row_sum_add)(&sum, &block, job->kind);
     }
     NAME(row_sum_end)(&sum);
@@ -81,7 +82,9 @@ static void NAME(finish_ahead)(const NAME(work) *work, const softmax_job *job, c
     char *out = row_address(job, &job->out, p);
     REAL buffer[SOFTMAX_BLOCK_COLUMNS], low_buffer[SOFTMAX_BLOCK_COLUMNS], results[SOFTMAX_BLOCK_COLUMNS];
     REAL minus_log = (REAL)(0.0 - r.log.hi), minus_log_low = (REAL)((-r.log.hi - (double)minus_log) - r.log.lo);
+    REAL m = (REAL)r.maximum.high, m_low = (REAL)((r.maximum.high - (double)m) + (r.maximum.middle + r.maximum.low));
     int direct = job->out.type == REAL_ELEMENT && is_contiguous(&job->out), streams = direct && work->streams;
+    int m_is_value = m_low == 0 && score_is_single(r.maximum) && m - m == 0;
     if (r.constant) {
         NAME(fill)(&job->out, out, first, last, r.value);
         return;
@@ -96,13 +99,15 @@ static void NAME(finish_ahead)(const NAME(work) *work, const softmax_job *job, c
             NAME(block) block;
             NAME(place_of_block) place;
             REAL *v = streams ? results : y;
-            NAME(block_sum_ahead)(work, z, low, count, job->kind, v, &block);
+            NAME(block_sum_ahead)(work, &source, z, low, count, job->kind, v, &block);
             place = NAME(place_in_row)(&block);
             NAME(block_results)(&r, job->kind, v, count, &place, y, streams);
+        } else if (low ? source.doubtful || !score_is_near(r.maximum) : !m_is_value) {
+            NAME(exact_log_values)(low ? &source : NULL, z, count, r.maximum, r.log, y);
         } else if (low) {
-            NAME(log_values_low)(z, low, count, (REAL)r.maximum, (REAL)r.maximum_low, minus_log, minus_log_low, y);
+            NAME(log_values_low)(z, low, count, m, m_low, minus_log, minus_log_low, y);
         } else {
-            NAME(log_values)(z, count, (REAL)r.maximum, minus_log, y, streams);
+            NAME(log_values)(z, count, m, minus_log, y, streams);
         }
         if (!direct) NAME(scatter)(to, job->out.type, job->out.column_stride, count, results);
     }
@@ -129,7 +134,7 @@ static void NAME(softmax_row)(const NAME(work) *work, const softmax_job *job, co
         const REAL *low, *z;
         int count = NAME(block_columns)(c, job->columns);
         z = NAME(scores)(&source, c, count, buffer, low_buffer, &low);
-        NAME(block_sum_ahead)(work, z, low, count, job->kind, terms + c, &block);
+        NAME(block_sum_ahead)(work, &source, z, low, count, job->kind, terms + c, &block);
         NAME(row_sum_add)(&sum, &block, job->kind);
         places[b] = NAME(place_in_row)(&block);
     }

@@ -135,7 +135,7 @@ static void read_group_double(lanes_double *s, arithmetic kind, lane_want want) 
         hi[i] = lo[i] = cut[i] = most[i] = minus_log[i] = 0;
         if (usual[i] == 0) continue;
         block.kb = (int64_t)kb[i];
-        row.maximum = first[i];
+        row.maximum = score_of_value(first[i]);
         set_rest_double(&block, high[i], low[i]);
         add_rest_double(&row.rest, &block);
         if (want == LANE_LOGSUMEXP) {

@@ -4,7 +4,7 @@
 
 typedef struct NAME(row_sum) {
     row_state *row;
-    double waiting[VD_LANES]; /* maxima below SCORE_LIMIT, without low parts, that are not the row's */
+    double waiting[VD_LANES]; /* maxima near 0, without low parts, that are not the row's */
     int count;
 } NAME(row_sum);
 
@@ -28,38 +28,33 @@ static void NAME(row_sum_end)(NAME(row_sum) *s) {
 static void NAME(add_rest)(accumulator *rest, const NAME(block) *block) {
     if (!block->has_rest) return;
     accumulator_add(rest, block->rest, block->rest_exponent);
-    if (sizeof(REAL) == 8) accumulator_add(rest, block->rest_low, block->rest_exponent - (TERM64_LOW_UNIT - TERM64_HIGH_UNIT));
+    if (sizeof(REAL) == 8) accumulator_add(rest, block->rest_low, wrapped_difference(block->rest_exponent, TERM64_LOW_UNIT - TERM64_HIGH_UNIT));
 }
 
 static void NAME(row_sum_add)(NAME(row_sum) *s, const NAME(block) *block, arithmetic kind) {
     row_state *row = s->row, added;
-    double m = (double)block->maximum, m_low = (double)block->maximum_low;
-    int is_near = kind == ARITHMETIC_32 && !block->flags && fabs(m) < SCORE_LIMIT;
-    if (is_near && row->maximum == -(double)INFINITY) {
-        row->maximum = m;
-        row->maximum_low = m_low;
+    int is_near = kind == ARITHMETIC_32 && !block->flags && score_is_near(block->maximum);
+    if (is_near && row->maximum.high == -(double)INFINITY) {
+        row->maximum = block->maximum;
         NAME(add_rest)(&row->rest, block);
-    } else if (is_near && fabs(row->maximum) < SCORE_LIMIT) {
-        double other = m, other_low = m_low;
-        if (score_is_above(m, m_low, row->maximum, row->maximum_low)) {
+    } else if (is_near && score_is_near(row->maximum)) {
+        exact_score other = block->maximum;
+        if (score_is_above(other, row->maximum)) {
             other = row->maximum;
-            other_low = row->maximum_low;
-            row->maximum = m;
-            row->maximum_low = m_low;
+            row->maximum = block->maximum;
         }
         NAME(add_rest)(&row->rest, block);
-        if (other_low == 0.0) {
-            s->waiting[s->count++] = other;
+        if (score_is_single(other)) {
+            s->waiting[s->count++] = other.high;
             if (s->count == VD_LANES) NAME(row_sum_end)(s);
         } else {
-            power e = exp_of_maximum(other, other_low, kind);
+            power e = exp_of_maximum(other, kind);
             accumulator_add(&row->rest, (int64_t)(e.f.hi * 0x1p52), e.k - 52);
         }
     } else {
         NAME(row_sum_end)(s);
         added = row_state_empty();
-        added.maximum = m;
-        added.maximum_low = m_low;
+        added.maximum = block->maximum;
         added.flags = block->flags;
         NAME(add_rest)(&added.rest, block);
         row_state_merge(row, &added, kind);

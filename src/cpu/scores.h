@@ -15,6 +15,9 @@ typedef struct NAME(source) {
     int direct;    /* they need not even be moved */
     REAL scale_hi; /* scale = scale_hi + scale_lo */
     REAL scale_lo;
+    int is_wild;   /* the scale is outside of what pairs of REAL are right for */
+    int64_t at;    /* the columns that were read last begin here */
+    int doubtful;  /* ... and some score among them is not known as a pair */
 } NAME(source);
 
 static NAME(source) NAME(source_of_row)(const softmax_job *job, const place *p) {
@@ -42,14 +45,17 @@ static NAME(source) NAME(source_of_row)(const softmax_job *job, const place *p) 
     s.direct = s.plain && !s.mask && job->x.type == REAL_ELEMENT && is_contiguous(&job->x);
     s.scale_hi = (REAL)job->scale;
     s.scale_lo = (REAL)(job->scale - (double)s.scale_hi);
+    s.is_wild = sizeof(REAL) == 4 && score_scale_is_wild(job->scale);
+    s.at = 0;
+    s.doubtful = 0;
     return s;
 }
 
-/* scale z + bias of one column as hi + lo. A bias of -inf masks out, whatever the score is. Infinities and NaN stand alone (lo = 0); what is
- * beyond REAL's range is taken at its end.
- * *trouble: finite parts, a sum that is not. Without branches, for the compiler to make vectors of. */
-static ALWAYS_INLINE void NAME(scaled)(REAL given, REAL b, int has_bias, REAL scale_hi, REAL scale_lo, REAL *z, REAL *low, int *trouble) {
-    REAL hi = given * scale_hi, lo = FMA(given, scale_hi, -hi), s;
+/* scale z + bias of one column as hi + lo. A bias of -inf masks out, whatever the score is. Infinities and NaN stand alone (lo = 0).
+ * *doubt: not what the pair should be, for the product is large and most of it cancels, or for finite parts have a sum that is not: exact_block.h
+ * computes such blocks. Without branches, for the compiler to make vectors of. */
+static ALWAYS_INLINE void NAME(scaled)(REAL given, REAL b, int has_bias, REAL scale_hi, REAL scale_lo, REAL *z, REAL *low, int *doubt) {
+    REAL hi = given * scale_hi, lo = FMA(given, scale_hi, -hi), size = NAME(size_of)(hi), s;
     int finite, masked = b == -(REAL)INFINITY;
     lo = FMA(given, scale_lo, lo);
     if (has_bias) {
@@ -61,35 +67,38 @@ static ALWAYS_INLINE void NAME(scaled)(REAL given, REAL b, int has_bias, REAL sc
     finite = s - s == 0;
     *z = masked ? -(REAL)INFINITY : finite ? s : hi;
     *low = finite ? lo - (s - hi) : 0;
-    *trouble |= !finite & (given - given == 0) & (b - b == 0);
+    *doubt |= !finite & (given - given == 0) & (b - b == 0);
+    if (has_bias) *doubt |= (size >= LARGE_PRODUCT) & (NAME(size_of)(s) < (REAL)0.75 * size);
 }
 
-/* Of finite parts a sum beyond REAL's range; and scale 0, which leaves infinities: -inf masks out. */
-static void NAME(scale_in_trouble)(const REAL *given, const REAL *bias, int count, REAL scale_hi, REAL scale_lo, REAL *z, REAL *low) {
-    for (int i = 0; i < count; i++) {
-        REAL x = given[i], b = bias ? bias[i] : 0;
-        int trouble = 0;
-        NAME(scaled)(x, b, bias != NULL, scale_hi, scale_lo, &z[i], &low[i], &trouble);
-        if (trouble)
-            z[i] = z[i] > 0 ? LARGEST : -LARGEST;
-        else if (scale_hi == 0 && x == x && x - x != 0 && b - b == 0)
-            z[i] = x;
-    }
+/* The score of one column where no pair is right: a finite one is somewhere in REAL's range; of infinities scale 0 leaves -inf, which masks out. */
+static REAL NAME(wild_score)(REAL given, REAL b, double scale) {
+    double z = (double)given * scale + (double)b;
+    if (b == -(REAL)INFINITY) return b;
+    if (scale == 0.0 && given == given && given - given != 0 && b - b == 0) return given;
+    if (given - given != 0 || b - b != 0) return (REAL)z;
+    return z > (double)LARGEST ? LARGEST : z < -(double)LARGEST ? -LARGEST : z == z ? (REAL)z : 0;
 }
 
-/* Scores and low parts of at most SOFTMAX_BLOCK_COLUMNS columns, in place. */
-static void NAME(scale_and_bias)(REAL *z, REAL *low, int count, REAL scale_hi, REAL scale_lo, const REAL *bias) {
+/* Scores and low parts of at most SOFTMAX_BLOCK_COLUMNS columns, in place; returns whether some are doubtful. */
+static int NAME(scale_and_bias)(const NAME(source) *source, REAL *z, REAL *low, int count, const REAL *bias) {
+    const REAL scale_hi = source->scale_hi, scale_lo = source->scale_lo;
     REAL s[SCALED_COLUMNS];
+    int doubtful = source->is_wild;
     for (; count > 0; count -= SCALED_COLUMNS, z += SCALED_COLUMNS, low += SCALED_COLUMNS) {
-        int n = count < SCALED_COLUMNS ? count : SCALED_COLUMNS, trouble = scale_hi == 0;
+        int n = count < SCALED_COLUMNS ? count : SCALED_COLUMNS, doubt = 0;
         if (bias)
-            for (int i = 0; i < n; i++) NAME(scaled)(z[i], bias[i], 1, scale_hi, scale_lo, &s[i], &low[i], &trouble);
+            for (int i = 0; i < n; i++) NAME(scaled)(z[i], bias[i], 1, scale_hi, scale_lo, &s[i], &low[i], &doubt);
         else
-            for (int i = 0; i < n; i++) NAME(scaled)(z[i], 0, 0, scale_hi, scale_lo, &s[i], &low[i], &trouble);
-        if (trouble) NAME(scale_in_trouble)(z, bias, n, scale_hi, scale_lo, s, low);
+            for (int i = 0; i < n; i++) NAME(scaled)(z[i], 0, 0, scale_hi, scale_lo, &s[i], &low[i], &doubt);
+        doubtful |= doubt;
+        if (doubtful || scale_hi == 0)
+            for (int i = 0; i < n; i++)
+                if (source->is_wild || !(s[i] - s[i] == 0)) s[i] = NAME(wild_score)(z[i], bias ? bias[i] : 0, source->job->scale);
         memcpy(z, s, (size_t)n * sizeof(REAL));
         if (bias) bias += SCALED_COLUMNS;
     }
+    return doubtful;
 }
 
 /* The scores of columns whose mask is zero become -inf, low parts (NULL: none) 0. */
@@ -107,19 +116,43 @@ static void NAME(mask_out)(const char *mask, int64_t stride, int count, REAL *z,
     }
 }
 
+/* The columns that were read last: what scale is multiplied with, and the bias. */
+static void NAME(parts_of_scores)(const NAME(source) *s, int count, REAL *x, REAL *bias) {
+    const softmax_job *job = s->job;
+    NAME(gather)(s->x + s->at * job->x.column_stride, job->x.type, job->x.column_stride, count, x);
+    if (job->softcap != 0.0)
+        for (int i = 0; i < count; i++) x[i] = (REAL)softcap_value((double)x[i], job->softcap);
+    if (s->bias)
+        NAME(gather)(s->bias + s->at * job->bias.column_stride, job->bias.type, job->bias.column_stride, count, bias);
+    else
+        memset(bias, 0, (size_t)count * sizeof(REAL));
+}
+
+/* Whether a column that takes part is among the doubtful ones. */
+static NOINLINE int NAME(doubt_remains)(const NAME(source) *s, const REAL *z, int count) {
+    REAL x[SOFTMAX_BLOCK_COLUMNS], bias[SOFTMAX_BLOCK_COLUMNS], any, low;
+    int doubt = s->is_wild;
+    NAME(parts_of_scores)(s, count, x, bias);
+    for (int i = 0; i < count; i++)
+        if (z[i] != -(REAL)INFINITY) NAME(scaled)(x[i], bias[i], s->bias != NULL, s->scale_hi, s->scale_lo, &any, &low, &doubt);
+    return doubt;
+}
+
 /* Scores of columns [first, first + count): contiguous, in `buffer` or where they are; *low is NULL when every low part is 0. */
-static const REAL *NAME(scores)(const NAME(source) *s, int64_t first, int count, REAL *buffer, REAL *low_buffer, const REAL **low) {
+static const REAL *NAME(scores)(NAME(source) *s, int64_t first, int count, REAL *buffer, REAL *low_buffer, const REAL **low) {
     const softmax_job *job = s->job;
     const char *x = s->x + first * job->x.column_stride;
     int64_t seen = s->limit - first;
     *low = NULL;
+    s->at = first;
+    s->doubtful = 0;
     if (s->direct && seen >= count) return (const REAL *)(const void *)x;
     NAME(gather)(x, job->x.type, job->x.column_stride, count, buffer);
     if (job->softcap != 0.0) NAME(softcap_scores)(buffer, count, job->softcap);
     if (job->scale != 1.0 || s->bias) {
         REAL bias[SOFTMAX_BLOCK_COLUMNS];
         if (s->bias) NAME(gather)(s->bias + first * job->bias.column_stride, job->bias.type, job->bias.column_stride, count, bias);
-        NAME(scale_and_bias)(buffer, low_buffer, count, s->scale_hi, s->scale_lo, s->bias ? bias : NULL);
+        s->doubtful = NAME(scale_and_bias)(s, buffer, low_buffer, count, s->bias ? bias : NULL);
         *low = low_buffer;
     }
     if (s->mask) NAME(mask_out)(s->mask + first * job->mask.column_stride, job->mask.column_stride, count, buffer, *low ? low_buffer : NULL);
@@ -127,5 +160,6 @@ static const REAL *NAME(scores)(const NAME(source) *s, int64_t first, int count,
         buffer[i] = -(REAL)INFINITY;
         if (*low) low_buffer[i] = 0;
     }
+    if (s->doubtful) s->doubtful = NAME(doubt_remains)(s, buffer, count);
     return buffer;
 }

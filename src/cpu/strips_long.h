@@ -19,8 +19,7 @@ static void NAME(strip_add)(NAME(strip) *s, const NAME(lanes) *lanes, NAME(strip
         for (int i = 0; i < NAME(strip_lanes)(s, u); i++) {
             NAME(block) block;
             if (s->far[u] >> i & 1) continue;
-            block.maximum = first[i];
-            block.maximum_low = 0;
+            block.maximum = score_of_value((double)first[i]);
             block.kb = (int64_t)kb[i];
             block.flags = 0;
             NAME(set_rest)(&block, high[i], low[i]);
@@ -57,7 +56,7 @@ static void NAME(strip_factors)(const NAME(strip) *s, const NAME(strip_sums) *su
         g.lo = scale_by_power(r->factor.lo, exponent);
         hi[i] = (REAL)g.hi;
         lo[i] = arithmetic_is_short(s->job->kind) ? 0 : (REAL)((g.hi - (double)hi[i]) + g.lo);
-        if (distance >= FAR_BLOCK && (double)first[i] == r->maximum) cut[i] = FMA(top[i], hi[i], top[i] * lo[i]);
+        if (distance >= FAR_BLOCK && (double)first[i] == r->maximum.high) cut[i] = FMA(top[i], hi[i], top[i] * lo[i]);
     }
     lanes->factor_hi = V(load)(hi);
     lanes->factor_lo = V(load)(lo);
@@ -71,7 +70,7 @@ static void NAME(strip_logarithms)(const NAME(strip) *s, const NAME(strip_sums) 
     REAL first[LANES], minus_log[LANES];
     for (int i = 0; i < LANES; i++) {
         int is_row = i < NAME(strip_lanes)(s, group) && !(s->far[group] >> i & 1);
-        first[i] = is_row ? (REAL)sums->result[group * LANES + i].maximum : 0;
+        first[i] = is_row ? (REAL)sums->result[group * LANES + i].maximum.high : 0;
         minus_log[i] = is_row ? (REAL)(0.0 - sums->result[group * LANES + i].log.hi) : 0;
     }
     lanes->patch = 0;

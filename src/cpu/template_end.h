@@ -31,6 +31,7 @@
 #undef LOW_PRODUCT
 #undef WIDE_FROM
 #undef NEARLY_LARGEST
+#undef LARGE_PRODUCT
 #undef AHEAD_LEAST
 #undef AHEAD_MOST
 #undef LOSS_BLOCKS

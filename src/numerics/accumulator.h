@@ -12,6 +12,7 @@
 
 #define ACCUMULATOR_LIMBS 4
 #define ACCUMULATOR_EMPTY INT64_MIN
+#define ACCUMULATOR_TOP_BITS 31 /* exponents count modulo 2^36, tops modulo 2^31: terms of one sum are nearer to each other than half of that */
 
 typedef struct accumulator {
     int64_t limb[ACCUMULATOR_LIMBS];
@@ -23,21 +24,31 @@ SOFTMAX_FN accumulator accumulator_empty(void) {
     return a;
 }
 
+/* The integer next to 0 that equals x modulo 2^bits. */
+SOFTMAX_FN int64_t wrapped(uint64_t x, int bits) { return (int64_t)(x << (64 - bits)) >> (64 - bits); }
+
 /* The top of a term value 2^exponent, |value| < 2^63: its 32-bit pieces end there. */
-SOFTMAX_FN int64_t accumulator_top(int64_t exponent) { return (exponent + 62) >> 5; }
+SOFTMAX_FN int64_t accumulator_top(int64_t exponent) { return wrapped(((uint64_t)exponent + 62) >> 5, ACCUMULATOR_TOP_BITS); }
+
+SOFTMAX_FN int64_t tops_apart(int64_t a, int64_t b) { return wrapped((uint64_t)a - (uint64_t)b, ACCUMULATOR_TOP_BITS); }
+
+/* What an exponent is above that of the unit of a limb: 0 is the top's. */
+SOFTMAX_FN int64_t above_limb(int64_t exponent, int64_t top, int limb) {
+    return wrapped((uint64_t)exponent - 32 * ((uint64_t)top - (uint64_t)limb), ACCUMULATOR_TOP_BITS + 5);
+}
 
 SOFTMAX_FN void accumulator_raise(accumulator *a, int64_t top) {
     int i;
     int64_t shift;
-    if (a->top >= top) return;
-    shift = a->top == ACCUMULATOR_EMPTY ? ACCUMULATOR_LIMBS : top - a->top;
+    shift = a->top == ACCUMULATOR_EMPTY ? ACCUMULATOR_LIMBS : tops_apart(top, a->top);
+    if (shift <= 0) return;
     for (i = ACCUMULATOR_LIMBS - 1; i >= 0; i--) a->limb[i] = i >= shift ? a->limb[i - shift] : 0;
     a->top = top;
 }
 
 /* magnitude 2^exponent cut into the 32-bit words of the limbs of a window: word[i] belongs to limb i. What lies below is dropped. */
 SOFTMAX_FN void accumulator_words(uint64_t magnitude, int64_t exponent, int64_t top, uint32_t word[ACCUMULATOR_LIMBS]) {
-    int64_t offset = exponent - 32 * (top - (ACCUMULATOR_LIMBS - 1)); /* of its unit above the window's bottom */
+    int64_t offset = above_limb(exponent, top, ACCUMULATOR_LIMBS - 1); /* of its unit above the window's bottom */
     uint32_t low, middle, high;
     int first, shift;
     if (offset < 0) {
@@ -76,7 +87,7 @@ SOFTMAX_FN void accumulator_merge(accumulator *a, const accumulator *b) {
     if (b->top == ACCUMULATOR_EMPTY) return;
     accumulator_raise(a, b->top);
     for (i = 0; i < ACCUMULATOR_LIMBS; i++) {
-        int64_t from = i - (a->top - b->top);
+        int64_t from = i - tops_apart(a->top, b->top);
         if (from >= 0) a->limb[i] += b->limb[from];
     }
 }
@@ -101,7 +112,7 @@ SOFTMAX_FN double accumulator_read_first(const accumulator *a, int64_t reference
     if (a->top == ACCUMULATOR_EMPTY) return 0.0;
     sum = (double)a->limb[0];
     for (int i = 1; i < ACCUMULATOR_FIRST_LIMBS; i++) sum = fma(sum, 0x1p32, (double)a->limb[i]);
-    return scale_by_power(sum, 32 * (a->top - (ACCUMULATOR_FIRST_LIMBS - 1)) - reference);
+    return scale_by_power(sum, -above_limb(reference, a->top, ACCUMULATOR_FIRST_LIMBS - 1));
 }
 
 /* The sum times 2^-reference, as a pair of about 100 bits. */
@@ -111,7 +122,7 @@ SOFTMAX_FN pair accumulator_read(const accumulator *a, int64_t reference) {
     int i;
     if (a->top == ACCUMULATOR_EMPTY) return sum;
     accumulator_carry(a, word);
-    exponent = 32 * (a->top - (ACCUMULATOR_LIMBS - 1)) - reference; /* of the last limb's unit */
+    exponent = -above_limb(reference, a->top, ACCUMULATOR_LIMBS - 1); /* of the last limb's unit */
     for (i = 0; i < ACCUMULATOR_LIMBS; i++) {
         pair s = two_sum(sum.hi, (double)word[i] * bits_double((uint64_t)(1023 + 32 * (ACCUMULATOR_LIMBS - 1 - i)) << 52));
         sum = fast_two_sum(s.hi, s.lo + sum.lo);

@@ -5,7 +5,7 @@
 #ifndef SOFTMAX_NUMERICS_EXPONENTIAL_H
 #define SOFTMAX_NUMERICS_EXPONENTIAL_H
 
-#include "arithmetic.h"
+#include "far_reduction.h"
 
 #define SOFTMAX_LOG2E 0x1.71547652b82fep+0
 #define SOFTMAX_LN2_HI 0x1.62e42ff000000p-1    /* 32 bits: x - k hi is exact, both being multiples of 2^-33 from 2^20 on */
@@ -24,65 +24,8 @@
 #define EXP_C4 0x1.5555555555530p-5
 #define EXP_C3 0x1.555555555555ap-3
 
-/* Scores up to 2^21 are reduced in double; up to 2^62 with integers; beyond it neighbours are at least 1024 apart, so that only scores
- * equal to the maximum count: see state.h. */
+/* Scores up to 2^21 are reduced in double, others with integers: far_reduction.h. */
 #define SOFTMAX_DOUBLE_LIMIT 0x1p21
-#define SOFTMAX_HUGE 0x1p62
-
-typedef struct reduced {
-    int64_t k;
-    double r;  /* x - k ln2 = r + lo */
-    double lo;
-} reduced;
-
-/* |x| <= 2^62. x 2^126 - k (ln2 2^126) modulo 2^128: |r| < 1, so that nothing is lost; error 2^-64. */
-SOFTMAX_FN reduced reduce_with_integers(double x) {
-    const unsigned __int128 ln2 = ((unsigned __int128)0x2c5c85fdf473de6aULL << 64) | 0xf278ece600fcbdacULL;
-    uint64_t bits = double_bits(x);
-    int exponent = (int)((bits >> 52) & 0x7ff) - 1075; /* |x| = mantissa 2^exponent */
-    uint64_t mantissa = (bits & 0xfffffffffffffULL) | 0x10000000000000ULL;
-    int negative = (int)(bits >> 63);
-    unsigned __int128 fixed = mantissa; /* |x| 2^126 modulo 2^128; bits of x below 2^-126 do not exist for |x| >= 1 */
-    __int128 rest;
-    int64_t k;
-    reduced result;
-    uint64_t magnitude;
-    double low;
-    fixed = 126 + exponent >= 128 ? 0 : fixed << (126 + exponent);
-    { /* k within 2 of |x| log2 e; log2 e - 1 = 0.442695... = 0x71547652b82fe177 / 2^64 */
-        uint64_t whole = exponent >= 0 ? mantissa << exponent : mantissa >> -exponent;
-        k = (int64_t)(whole + (uint64_t)(((unsigned __int128)whole * 0x71547652b82fe177ULL) >> 64));
-    }
-    rest = (__int128)(fixed - (unsigned __int128)(uint64_t)k * ln2);
-    while (rest > (__int128)(ln2 >> 1)) {
-        rest -= (__int128)ln2;
-        k++;
-    }
-    while (rest < -(__int128)(ln2 >> 1)) {
-        rest += (__int128)ln2;
-        k--;
-    }
-    if (negative) {
-        rest = -rest;
-        k = -k;
-    }
-    /* rest 2^-126 as a pair: its top 64 bits, then the rest */
-    magnitude = (uint64_t)((unsigned __int128)(rest < 0 ? -rest : rest) >> 64);
-    result.r = (double)(int64_t)(magnitude >> 10) * 0x1p-52; /* 2^(64+10-126) */
-    low = (double)(int64_t)(magnitude & 1023) * 0x1p-62 +
-          (double)(int64_t)((uint64_t)(rest < 0 ? -rest : rest) >> 11) * 0x1p-115;
-    if (rest < 0) {
-        result.r = -result.r;
-        low = -low;
-    }
-    {
-        pair s = fast_two_sum(result.r, low);
-        result.r = s.hi;
-        result.lo = s.lo;
-    }
-    result.k = k;
-    return result;
-}
 
 SOFTMAX_FN reduced reduce(double x) {
     reduced result;
@@ -94,7 +37,7 @@ SOFTMAX_FN reduced reduce(double x) {
         result.lo = k * -SOFTMAX_LN2_LO;
         return result;
     }
-    return reduce_with_integers(x);
+    return reduce_far(x, 0.0);
 }
 
 /* (e^r - 1 - r) / r^2 = 1/2 + r exp_head(r), error 6.3e-20 of e^r on |r| <= 0.347. */
@@ -122,11 +65,13 @@ SOFTMAX_FN pair expm1_reduced(double r, double lo) {
     return fast_two_sum(s.hi, s.lo + (fma(square, tail, fma(0.5, square_lo, sum_lo)) + sum_lo * sum));
 }
 
-/* x + x_lo, |x| <= 2^62, |x_lo| <= ulp(x) / 2. */
+/* x + x_lo, |x_lo| <= ulp(x) / 2, as floats or doubles count it. */
 SOFTMAX_FN reduced reduce_pair(double x, double x_lo) {
-    reduced a = reduce(x);
+    reduced a;
     pair r;
-    if (fabs(x_lo) >= 0x1p-28) { /* far out, x_lo needs a reduction of its own, and their sum another */
+    if (!(fabs(x) < SOFTMAX_DOUBLE_LIMIT)) return reduce_far(x, x_lo);
+    a = reduce(x);
+    if (fabs(x_lo) >= 0x1p-28) { /* a float's low part may need a reduction of its own, and their sum another */
         reduced b = reduce(x_lo), c;
         r = two_sum(a.r, b.r);
         r = two_sum(r.hi, r.lo + (a.lo + b.lo));
@@ -147,14 +92,15 @@ typedef struct power {
     pair f; /* e^x = f 2^k, f in [0.70, 1.42] */
 } power;
 
-/* e^(x + x_lo) as for reduce_pair; relative error about 2^-60. */
-SOFTMAX_FN power exp_pair(double x, double x_lo) {
+SOFTMAX_FN power power_of_reduced(reduced a) {
     const pair one = {1.0, 0.0};
-    reduced a = reduce_pair(x, x_lo);
     power result;
     result.k = a.k;
     result.f = pair_add(one, expm1_reduced(a.r, a.lo));
     return result;
 }
+
+/* e^(x + x_lo) as for reduce_pair; relative error about 2^-60. */
+SOFTMAX_FN power exp_pair(double x, double x_lo) { return power_of_reduced(reduce_pair(x, x_lo)); }
 
 #endif

@@ -16,13 +16,31 @@ SOFTMAX_FN double row_state_logsumexp(const row_state *s, arithmetic kind)
         return bits_double(0x7ff8000000000000ULL);
     if (s->flags & STATE_INFINITE)
         return (double)INFINITY;
-    if (s->maximum == -(double)INFINITY)
-        return s->maximum;
+    if (s->maximum.high == -(double)INFINITY)
+        return s->maximum.high;
+    if (s->maximum.level != SCORE_PLAIN) /* no logarithm reaches its last digit; it may be beyond the range of doubles */
+        return value_of_score(s->maximum);
     total = row_state_total(s, kind);
     logarithm = row_total_log(&total, kind);
-    sum = two_sum(s->maximum, logarithm.hi);
-    value = sum.hi + (sum.lo + (logarithm.lo + s->maximum_low));
+    sum = two_sum(s->maximum.high, logarithm.hi);
+    value = sum.hi + (sum.lo + (logarithm.lo + (s->maximum.middle + s->maximum.low)));
     return fabs(value) < 0x1p-1022 ? 0.0 : value;
+}
+
+/* (s - m) - log, of a score that may be -inf; +0 below `smallest`. For a float the double is within 2^-52 of exact. */
+SOFTMAX_FN double log_of_exact_score(exact_score s, exact_score m, pair log, double smallest)
+{
+    pair d;
+    double value;
+    if (s.high == -(double)INFINITY)
+        return s.high;
+    d = score_difference(s, m);
+    if (d.hi - d.hi != 0.0)
+        return d.hi;
+    log.hi = 0.0 - log.hi;
+    log.lo = 0.0 - log.lo;
+    value = pair_add(d, log).hi;
+    return fabs(value) < smallest ? 0.0 : value;
 }
 
 /* A double rounded to float as results are: NaN positive and quiet, values below 2^-126 and zero +0. */

@@ -9,7 +9,7 @@
 #ifndef SOFTMAX_NUMERICS_TERMS_H
 #define SOFTMAX_NUMERICS_TERMS_H
 
-#include "exponential.h"
+#include "exact_score.h"
 
 #define SOFTMAX_BIAS 4
 
@@ -141,15 +141,28 @@ SOFTMAX_FN term32 term32_near(float z, float z_lo, float magic, arithmetic kind,
     return term32_wide(z, z_lo, magic, kind);
 }
 
-/* Any z with |z| <= SOFTMAX_HUGE; kb an integer. */
-SOFTMAX_FN term32 term32_far(float z, float z_lo, int64_t kb, arithmetic kind) {
+/* Any score as terms of this kind take it. 16-bit terms within TERM32_WIDE_LIMIT leave out ln2's low part, k times; it is left out here as well, but
+ * no more often than there, so that scores on both sides of that limit can be in one row. */
+SOFTMAX_FN reduced reduce_for_terms(exact_score s, arithmetic kind) {
+    const double most = 0x1p22;
+    reduced a = reduce_score(s);
+    pair r;
+    double k;
+    if (!arithmetic_is_short(kind)) return a;
+    k = s.high < 0.0 ? -most : most;
+    if (fabs(s.high) < 0x1p23 && s.level == SCORE_PLAIN && a.k > -(int64_t)most && a.k < (int64_t)most) k = (double)a.k;
+    r = two_sum(a.r, k * -(double)TERM32_LN2_MINUS);
+    a.r = r.hi;
+    a.lo += r.lo;
+    return a;
+}
+
+/* A term of any score, reduced; kb as a.k an integer modulo 2^64. */
+SOFTMAX_FN term32 term32_far(reduced a, int64_t kb, arithmetic kind) {
     const term32 nothing = {0x1p-124f, 0, 0};
-    reduced a;
-    int64_t k;
+    int64_t k = wrapped_difference(a.k, kb);
     float r, lo, s;
-    a = reduce_pair((double)z, (double)z_lo);
-    if (a.k < kb && (uint64_t)kb - (uint64_t)a.k > 128) return nothing; /* the difference itself may need 65 bits */
-    k = a.k - kb;
+    if (k < -128) return nothing;
     s = bits_float((uint32_t)(k + SOFTMAX_BIAS + 127) << 23);
     r = (float)a.r;
     lo = (float)((a.r - (double)r) + a.lo);
@@ -197,12 +210,10 @@ SOFTMAX_FN term64 term64_fast(double z, double z_lo, double magic) {
     return term64_from_reduced(r, fma(k, -SOFTMAX_LN2_LO, z_lo), s);
 }
 
-SOFTMAX_FN term64 term64_far(double z, double z_lo, int64_t kb) {
+SOFTMAX_FN term64 term64_far(reduced a, int64_t kb) {
     const term64 nothing = {0x1p-1021, 0, 0};
-    reduced a = reduce_pair(z, z_lo);
-    int64_t k;
-    if (a.k < kb && (uint64_t)kb - (uint64_t)a.k > 1024) return nothing;
-    k = a.k - kb;
+    int64_t k = wrapped_difference(a.k, kb);
+    if (k < -1024) return nothing;
     return term64_from_reduced(a.r, a.lo, bits_double((uint64_t)(k + SOFTMAX_BIAS + 1023) << 52));
 }
 

@@ -1,5 +1,5 @@
-/* The judge: exact answers in MPFR. 320 bits hold every sum of a product of two doubles and a third at ordinary
- * exponents exactly, and keep 250 good bits where they do not. */
+/* The judge: exact answers in MPFR. Scores are exact, whatever their exponents: 4400 bits hold any product of two
+ * doubles and a third. From their differences on it is 320 bits. */
 #ifndef TESTS_EXACT_H
 #define TESTS_EXACT_H
 
@@ -7,7 +7,7 @@
 
 #include <mpfr.h>
 
-enum { EXACT_BITS = 320 };
+enum { EXACT_BITS = 320, SCORE_BITS = 4400 };
 
 typedef struct exact_answer {
     int64_t count;
@@ -31,7 +31,8 @@ typedef struct exact_scores {
     int64_t top;    /* the first column that holds the maximum */
     mpfr_t *score;  /* minus the maximum; -inf where a column takes no part */
     mpfr_t *weight; /* exp(score - maximum); 0 where a column takes no part */
-    mpfr_t maximum;
+    mpfr_t maximum;   /* SCORE_BITS */
+    mpfr_t one;       /* SCORE_BITS */
     mpfr_t rest;      /* sum of the weights but the top's, which is 1 */
     mpfr_t total;     /* 1 + rest */
     mpfr_t log_total; /* log1p(rest): right also where rest is next to 0 */

@@ -43,14 +43,24 @@ void exact_softcap(mpfr_t z, double x, double softcap)
 
 static void scores_reserve(exact_scores *scores, int64_t columns)
 {
-    if (scores->capacity == 0)
-        mpfr_inits2(EXACT_BITS, scores->maximum, scores->rest, scores->total, scores->log_total, (mpfr_ptr)NULL);
+    if (scores->capacity == 0) {
+        mpfr_inits2(EXACT_BITS, scores->rest, scores->total, scores->log_total, (mpfr_ptr)NULL);
+        mpfr_inits2(SCORE_BITS, scores->maximum, scores->one, (mpfr_ptr)NULL);
+    }
     scores->columns = columns;
     if (columns <= scores->capacity)
         return;
     scores->score = grown(scores->score, scores->capacity, columns);
     scores->weight = grown(scores->weight, scores->capacity, columns);
     scores->capacity = columns;
+}
+
+static void exact_score(mpfr_t score, const row_problem *problem, int64_t column)
+{
+    mpfr_set_d(score, problem->x[column], MPFR_RNDN);
+    mpfr_mul_d(score, score, problem->scale, MPFR_RNDN);
+    if (problem->bias)
+        mpfr_add_d(score, score, problem->bias[column], MPFR_RNDN);
 }
 
 const exact_scores *exact_scores_of(const row_problem *problem)
@@ -61,16 +71,14 @@ const exact_scores *exact_scores_of(const row_problem *problem)
     for (int64_t j = 0; j < problem->columns; j++) {
         if (!row_problem_sees(problem, j))
             continue;
-        mpfr_set_d(scores.score[j], problem->x[j], MPFR_RNDN);
-        mpfr_mul_d(scores.score[j], scores.score[j], problem->scale, MPFR_RNDN);
-        if (problem->bias)
-            mpfr_add_d(scores.score[j], scores.score[j], problem->bias[j], MPFR_RNDN);
-        if (scores.top < 0 || mpfr_greater_p(scores.score[j], scores.score[scores.top]))
-            scores.top = j;
+        exact_score(scores.one, problem, j);
+        if (scores.top >= 0 && !mpfr_greater_p(scores.one, scores.maximum))
+            continue;
+        mpfr_set(scores.maximum, scores.one, MPFR_RNDN);
+        scores.top = j;
     }
     if (scores.top < 0)
         abort(); /* an empty row: the caller's mistake */
-    mpfr_set(scores.maximum, scores.score[scores.top], MPFR_RNDN);
     mpfr_set_zero(scores.rest, 1);
     for (int64_t j = 0; j < problem->columns; j++) {
         if (!row_problem_sees(problem, j)) {
@@ -78,7 +86,8 @@ const exact_scores *exact_scores_of(const row_problem *problem)
             mpfr_set_inf(scores.score[j], -1);
             continue;
         }
-        mpfr_sub(scores.score[j], scores.score[j], scores.maximum, MPFR_RNDN);
+        exact_score(scores.one, problem, j);
+        mpfr_sub(scores.score[j], scores.one, scores.maximum, MPFR_RNDN);
         mpfr_exp(scores.weight[j], scores.score[j], MPFR_RNDN);
         if (j != scores.top)
             mpfr_add(scores.rest, scores.rest, scores.weight[j], MPFR_RNDN);
