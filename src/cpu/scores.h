@@ -120,8 +120,7 @@ static void NAME(mask_out)(const char *mask, int64_t stride, int count, REAL *z,
 static void NAME(parts_of_scores)(const NAME(source) *s, int count, REAL *x, REAL *bias) {
     const softmax_job *job = s->job;
     NAME(gather)(s->x + s->at * job->x.column_stride, job->x.type, job->x.column_stride, count, x);
-    if (job->softcap != 0.0)
-        for (int i = 0; i < count; i++) x[i] = (REAL)softcap_value((double)x[i], job->softcap);
+    if (job->softcap != 0.0) NAME(softcap_scores)(x, count, job->softcap);
     if (s->bias)
         NAME(gather)(s->bias + s->at * job->bias.column_stride, job->bias.type, job->bias.column_stride, count, bias);
     else

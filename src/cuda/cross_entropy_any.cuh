@@ -61,9 +61,9 @@ template <typename REAL> struct loss_work {
 
 template <typename REAL> static __device__ row_state reduce_scores(const loss_work<REAL> &w) {
     row_state state = row_state_empty();
-    auto get = [&](int64_t column) { return w.score_of(column); };
+    const row_scores<REAL, false> get = {w.job, w.source};
     for (int64_t c = w.first_column(); c < w.job.columns; c += w.step())
-        add_block(&state, block_sum_of<REAL>(get, c, (int)(w.end_of(c) - c), w.job.kind, false), w.job.kind);
+        add_block(&state, block_sum_of<REAL>(get, c, (int)(w.end_of(c) - c), w.job.kind), w.job.kind);
     if ((threadIdx.x & 31) == 0) w.parts->state[w.warp] = state;
     wait_for_warps(w.warps);
     state = w.parts->state[0];
@@ -142,17 +142,17 @@ template <typename REAL> static __device__ void plain_gradient(const loss_work<R
     const REAL smallest = real<REAL>::smallest(), threshold = size > 1.0 ? (REAL)(size * (double)smallest) : smallest;
     char *out = row_of(w.job, w.job.out, w.row);
     row_result<REAL> result = result_of_state<REAL>(&state, w.job.kind, false, false);
-    auto get = [&](int64_t column) { return w.score_of(column); };
+    const row_scores<REAL, false> get = {w.job, w.source};
     result.factor = pair_multiply(result.factor, factor);
     result.most = pair_multiply(result.most, factor);
     for (int64_t c = w.first_column(); c < w.job.columns; c += w.step()) {
         int64_t end = w.end_of(c);
-        block_sum<REAL> block = block_sum_of<REAL>(get, c, (int)(end - c), w.job.kind, false);
+        block_sum<REAL> block = block_sum_of<REAL>(get, c, (int)(end - c), w.job.kind);
         block_factor<REAL> f = factor_of(result, block, w.job.kind);
         __syncwarp();
         for (int64_t j = c + (threadIdx.x & 31); j < end; j += 32) {
             score<REAL> s = w.score_of(j);
-            REAL y = signed_result(f, term_of(block, s, w.job.kind).v, threshold);
+            REAL y = signed_result(f, term_of_value(block, s, w.job.kind).v, threshold);
             if (size > 1.0 && y == 0) {
                 REAL b = (REAL)small_gradient(w.r.maximum, w.r.total, w.job.kind, s.z, factor);
                 y = b >= smallest || -b >= smallest ? b : 0;
@@ -181,10 +181,10 @@ template <typename REAL> static __device__ void general_gradient(const loss_work
         w.r.target >= 0 ? target_gradient(w.r, row_total_inverse(&w.r.total, job.kind), z_target, power_of_target(z_target), distance) : 0.0;
     char *out = row_of(job, job.out, w.row), *q_out = row_of(job, job.targets_gradient, w.row);
     row_result<REAL> result = result_of_state<REAL>(&state, job.kind, false, false);
-    auto get = [&](int64_t column) { return w.score_of(column); };
+    const row_scores<REAL, false> get = {w.job, w.source};
     for (int64_t c = w.first_column(); c < job.columns; c += w.step()) {
         int64_t end = w.end_of(c);
-        block_sum<REAL> block = block_sum_of<REAL>(get, c, (int)(end - c), job.kind, false);
+        block_sum<REAL> block = block_sum_of<REAL>(get, c, (int)(end - c), job.kind);
         block_factor<REAL> f = factor_of(result, block, job.kind);
         __syncwarp();
         for (int64_t j = c + (threadIdx.x & 31); j < end; j += 32) {
@@ -196,7 +196,7 @@ template <typename REAL> static __device__ void general_gradient(const loss_work
             if (q_out)
                 store_real(q_out + j * job.targets_gradient.column_stride, job.targets_gradient.type, probability_gradient(w, j, s.z, t));
             if (!out) continue;
-            v = result_of(f, term_of(block, s, job.kind).v);
+            v = result_of(f, term_of_value(block, s, job.kind).v);
             /* masked out: never used */
             if (job.softcap != 0.0 && s.z >= -real<REAL>::largest()) slope = softcap_derivative((double)raw, job.softcap);
             if (j == w.r.target) { /* p - 1 relative, and the target's share of what is spread */
@@ -233,7 +233,7 @@ template <typename REAL> static __device__ loss_value loss_of_scores(loss_work<R
     pair distance = {0.0, 0.0};
     REAL z = 0;
     uint32_t flags;
-    r.maximum = state.maximum;
+    r.maximum = value_of_score(state.maximum);
     r.total = row_state_total(&state, job.kind);
     r.log = row_total_log(&r.total, job.kind);
     r.l = row_state_logsumexp(&state, job.kind);
@@ -280,7 +280,7 @@ template <typename REAL> static __device__ void loss_of_any_row(const softmax_jo
         if (writes) report_bad_row(job, row);
         fill_gradients(w, real<REAL>::nan());
         loss.terms = (double)NAN;
-    } else if (state.flags || state.maximum == -(double)INFINITY) {
+    } else if (state.flags || state.maximum.high == -(double)INFINITY) {
         bool zero = !state.flags && job.empty_zero;
         fill_gradients(w, zero ? (REAL)0 : real<REAL>::nan());
         loss.terms = zero ? 0.0 : (double)NAN;

@@ -7,19 +7,13 @@
 
 #define GENERIC_WARPS 8
 
-template <typename REAL>
-static __device__ __forceinline__ score<REAL> plain_score(const softmax_job &job, const row_source<REAL> &source, int64_t column) {
-    score<REAL> s = {load_element<REAL>(source.x + column * job.x.column_stride, job.x.type), 0};
-    return s;
-}
-
 /* The state of the columns that fall to this warp. */
 template <typename REAL, bool PLAIN> static __device__ row_state reduce_columns(const softmax_job &job, const row_source<REAL> &source, int warp, int warps) {
-    auto get = [&](int64_t column) { return PLAIN ? plain_score<REAL>(job, source, column) : score_at(job, source, column); };
+    const row_scores<REAL, PLAIN> get = {job, source};
     row_state row = row_state_empty();
     for (int64_t c = (int64_t)warp * SOFTMAX_BLOCK_COLUMNS; c < job.columns; c += (int64_t)warps * SOFTMAX_BLOCK_COLUMNS) {
         int count = (int)(job.columns - c < SOFTMAX_BLOCK_COLUMNS ? job.columns - c : SOFTMAX_BLOCK_COLUMNS);
-        block_sum<REAL> block = block_sum_of<REAL>(get, c, count, job.kind, source.has_low);
+        block_sum<REAL> block = block_sum_of<REAL>(get, c, count, job.kind);
         add_block(&row, block, job.kind);
     }
     return row;
@@ -29,22 +23,29 @@ template <typename REAL, bool PLAIN>
 static __device__ void write_columns(const softmax_job &job, const row_source<REAL> &source, int64_t row, const row_state &state, int warp, int warps) {
     const bool want_log = job.op == OPERATION_LOG_SOFTMAX;
     const int lane = threadIdx.x & 31;
-    auto get = [&](int64_t column) { return PLAIN ? plain_score<REAL>(job, source, column) : score_at(job, source, column); };
+    const row_scores<REAL, PLAIN> get = {job, source};
     row_result<REAL> r = result_of_state<REAL>(&state, job.kind, want_log, job.empty_zero);
     char *out = row_of(job, job.out, row);
     for (int64_t c = (int64_t)warp * SOFTMAX_BLOCK_COLUMNS; c < job.columns; c += (int64_t)warps * SOFTMAX_BLOCK_COLUMNS) {
         int count = (int)(job.columns - c < SOFTMAX_BLOCK_COLUMNS ? job.columns - c : SOFTMAX_BLOCK_COLUMNS);
         block_sum<REAL> block;
         block_factor<REAL> f;
+        bool exact = want_log && !r.constant && !r.m_is_value;
+        if (want_log && source.has_low) {
+            bool nan;
+            find_largest<REAL>(get, c, count, nan, block.doubtful);
+            exact = block.doubtful || !score_is_near(r.maximum);
+        }
         if (!r.constant && !want_log) {
-            block = block_sum_of<REAL>(get, c, count, job.kind, source.has_low);
+            block = block_sum_of<REAL>(get, c, count, job.kind);
             f = factor_of(r, block, job.kind);
         }
         __syncwarp();
         for (int64_t j = c + lane; j < c + count; j += 32) {
             REAL y = r.constant ? r.value
+                     : exact    ? exact_log_result_of(r, get.exact(j))
                      : want_log ? log_result_of(r, get(j), source.has_low)
-                                : result_of(f, term_of(block, get(j), job.kind).v);
+                                : result_of(f, term_of(block, get, j, job.kind).v);
             store_result(out + j * job.out.column_stride, job.out.type, y);
         }
     }

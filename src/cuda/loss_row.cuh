@@ -75,7 +75,7 @@ static __device__ double times_surprise(pair a, pair d, pair log) {
 /* e^z of the target's score, where target_gradient will ask for it. */
 template <typename REAL> static __device__ power power_of_target(REAL z) {
     power none = {0, {0.0, 0.0}};
-    return z - z == 0 && !score_is_huge((double)z) ? exp_pair((double)z, 0.0) : none;
+    return z - z == 0 ? exp_pair((double)z, 0.0) : none;
 }
 
 /* p_y - 1 as minus the share of all others. distance = m - z, e = power_of_target(z). */
@@ -89,9 +89,9 @@ static __device__ double target_gradient(const loss_row<REAL> &r, pair inverse, 
         share.lo = -share.lo;
         return pair_add(pair_multiply(r.g_z, pair_multiply(r.total.e_max, inverse)), share).hi;
     }
-    if (z == -real<REAL>::infinity() || score_is_huge(r.maximum) || score_is_huge((double)z)) return -scale.hi;
-    e.f.hi = scale_by_power(e.f.hi, e.k - r.total.k);
-    e.f.lo = scale_by_power(e.f.lo, e.k - r.total.k);
+    if (z == -real<REAL>::infinity() || !scores_meet(score_of_value((double)z), score_of_value(r.maximum))) return -scale.hi;
+    e.f.hi = scale_by_power(e.f.hi, wrapped_difference(e.k, r.total.k));
+    e.f.lo = scale_by_power(e.f.lo, wrapped_difference(e.k, r.total.k));
     p = pair_multiply(e.f, inverse);
     return pair_add(pair_multiply(r.g_z, p), pair_multiply(scale, pair_add(minus_one, p))).hi;
 }
@@ -102,10 +102,10 @@ static __device__ double small_gradient(double maximum, const row_total &total, 
     double limit = sizeof(REAL) == 4 ? 87.0 : 708.0, distance = maximum - (double)z;
     power e;
     pair p;
-    if (z == -real<REAL>::infinity() || !scores_meet((double)z, 0.0, maximum, 0.0) || distance < limit || distance > 3.0 * limit) return 0.0;
+    if (z == -real<REAL>::infinity() || !(distance >= limit && distance <= 3.0 * limit)) return 0.0;
     e = exp_pair((double)z, 0.0);
     p = pair_multiply(pair_multiply(e.f, row_total_inverse(&total, kind)), factor);
-    return scale_by_power(p.hi, e.k - total.k);
+    return scale_by_power(p.hi, wrapped_difference(e.k, total.k));
 }
 
 /* G, and what G' is multiplied by for 2 z_loss l G': not of the scores. */

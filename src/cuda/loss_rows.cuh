@@ -96,7 +96,7 @@ static __device__ row_part add_up_notes(const loss_note *notes, int count) {
     for (int b = lane; b < count; b += 32) {
         loss_note n = notes[b];
         if (n.maximum == -INFINITY) continue;
-        power e = exp_of_maximum((double)n.maximum, 0.0, ARITHMETIC_32);
+        power e = exp_of_maximum(score_of_value((double)n.maximum), ARITHMETIC_32);
         if (n.digits) accumulator_add(&sum, n.digits, n.kb - TERM32_LOW_UNIT);
         if (lane == owner && b == best_block) {
             k = (int)e.k;

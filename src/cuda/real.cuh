@@ -18,6 +18,8 @@ template <> struct real<float> {
     static __device__ float spread() { return TERM32_SPREAD; }
     static __device__ float smallest() { return 0x1p-126f; }
     static __device__ float largest() { return FLT_MAX; }
+    static __device__ float large_product() { return 0x1p22f; }
+    static __device__ bool is_wild(double scale) { return score_scale_is_wild(scale); }
     static __device__ float infinity() { return bits_float(0x7f800000u); }
     static __device__ float nan() { return bits_float(0x7fc00000u); }
     static __device__ float magic() { return TERM32_MAGIC; }
@@ -25,12 +27,13 @@ template <> struct real<float> {
     static __device__ float exponent(float z) { return term32_exponent(z); }
     static __device__ float floor_of(float kb) { return term32_floor(kb); }
     static __device__ float fused(float a, float b, float c) { return fmaf(a, b, c); }
+    static __device__ float size_of(float x) { return fabsf(x); }
     static __device__ float two_to(int e) { return bits_float((uint32_t)(127 + e) << 23); }
     static __device__ float unbiased(float y) { return bits_float(float_bits(y) - (64u << 23)); }
     static __device__ term32 near(float z, float low, float magic, arithmetic kind, float maximum) {
         return term32_near(z, low, magic, kind, maximum);
     }
-    static __device__ term32 far(float z, float low, int64_t kb, arithmetic kind) { return term32_far(z, low, kb, kind); }
+    static __device__ term32 far(reduced a, int64_t kb, arithmetic kind) { return term32_far(a, kb, kind); }
 };
 
 template <> struct real<double> {
@@ -42,6 +45,8 @@ template <> struct real<double> {
     static __device__ double spread() { return TERM64_SPREAD; }
     static __device__ double smallest() { return 0x1p-1022; }
     static __device__ double largest() { return DBL_MAX; }
+    static __device__ double large_product() { return 0x1p40; }
+    static __device__ bool is_wild(double) { return false; }
     static __device__ double infinity() { return bits_double(0x7ff0000000000000ULL); }
     static __device__ double nan() { return bits_double(0x7ff8000000000000ULL); }
     static __device__ double magic() { return SOFTMAX_MAGIC64; }
@@ -49,15 +54,16 @@ template <> struct real<double> {
     static __device__ double exponent(double z) { return term64_exponent(z); }
     static __device__ double floor_of(double kb) { return term64_floor(kb); }
     static __device__ double fused(double a, double b, double c) { return fma(a, b, c); }
+    static __device__ double size_of(double x) { return fabs(x); }
     static __device__ double two_to(int e) { return bits_double((uint64_t)(1023 + e) << 52); }
     static __device__ double unbiased(double y) { return bits_double(double_bits(y) - (256ULL << 52)); }
     static __device__ term64 near(double z, double low, double magic, arithmetic kind, double maximum) {
         (void)kind, (void)maximum;
         return term64_fast(z, low, magic);
     }
-    static __device__ term64 far(double z, double low, int64_t kb, arithmetic kind) {
+    static __device__ term64 far(reduced a, int64_t kb, arithmetic kind) {
         (void)kind;
-        return term64_far(z, low, kb);
+        return term64_far(a, kb);
     }
 };
 

@@ -38,8 +38,9 @@ static __device__ __forceinline__ uint32_t taken_columns(const char *mask, int64
     return taken;
 }
 
-/* The scores of a lane's columns; -inf beyond the row and where masked out. */
-static __device__ __forceinline__ void load_scores(const softmax_job &job, const row_source<float> &s, int first, float *z, float *low) {
+/* The scores of a lane's columns; -inf beyond the row and where masked out. True if some are doubtful. */
+static __device__ __forceinline__ bool load_scores(const softmax_job &job, const row_source<float> &s, int first, float *z, float *low) {
+    bool doubtful = false;
     const int end = (int)(s.limit < job.columns ? s.limit : job.columns);
     const uint32_t taken = taken_columns(s.mask, job.mask.column_stride, first, end);
     fetch(s.x, job.x.column_stride, job.x.type, first, end, -INFINITY, z);
@@ -54,7 +55,8 @@ static __device__ __forceinline__ void load_scores(const softmax_job &job, const
         if (s.bias) fetch(s.bias, job.bias.column_stride, job.bias.type, first, end, 0.0f, low);
 #pragma unroll
         for (int i = 0; i < LANE_COLUMNS; i++) {
-            const score<float> scaled = scaled_score(z[i], low[i], s.bias != NULL, s.scale_hi, s.scale_lo);
+            const score<float> scaled = scaled_score(z[i], low[i], s, job.scale);
+            doubtful |= scaled.doubtful && (taken >> i & 1);
             z[i] = scaled.z;
             low[i] = scaled.low;
         }
@@ -65,6 +67,7 @@ static __device__ __forceinline__ void load_scores(const softmax_job &job, const
             z[i] = -INFINITY;
             low[i] = 0.0f;
         }
+    return doubtful;
 }
 
 static __device__ __forceinline__ void store_cell(float *to, uint32_t w) { *to = bits_float(w); }
@@ -128,8 +131,9 @@ template <typename T, bool LOG> static __device__ __forceinline__ void rows_of_s
     const row_source<float> source = source_of<float>(job, row);
     float z[LANE_COLUMNS], low[LANE_COLUMNS];
     if (cluster > 1) begin_exchange(&board.barrier, cluster);
-    load_scores(job, source, first, z, low);
-    const block_sums sums = sum_scores<KIND, LOG>(z, low);
+    const bool doubtful = load_scores(job, source, first, z, low);
+    block_sums sums = sum_scores<KIND, LOG>(z, low);
+    if (__any_sync(EVERY_LANE, doubtful) && fabsf(sums.maximum) < INFINITY) sums.maximum = FLT_MAX; /* as scores that are far out */
     if (lane == 0) board.sums[warp] = sums;
     __syncthreads();
     if (cluster > 1) wait_for_cluster();

@@ -16,7 +16,7 @@ __device__ void softmax_cuda_slow_scores(const softmax_job &job, int64_t row) {
 }
 
 __device__ double softmax_cuda_top_power(float m, float m_low, int &k) {
-    power e = exp_of_maximum((double)m, (double)m_low, ARITHMETIC_32);
+    power e = exp_of_maximum(score_of_pair((double)m, (double)m_low), ARITHMETIC_32);
     k = (int)e.k;
     return e.f.hi;
 }

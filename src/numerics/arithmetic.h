@@ -14,8 +14,10 @@
 
 #if defined(__CUDACC__)
 #define SOFTMAX_FN static __host__ __device__ __forceinline__
+#define SOFTMAX_FN_APART static inline __host__ __device__ __noinline__ /* rare: kernels get a call */
 #else
 #define SOFTMAX_FN static inline
+#define SOFTMAX_FN_APART static inline
 #endif
 
 SOFTMAX_FN uint32_t float_bits(float x) {

@@ -101,7 +101,7 @@ SOFTMAX_FN exact_score exact_score_of(double x, double scale, double bias) {
 SOFTMAX_FN int score_is_single(exact_score a) { return a.middle == 0.0 && a.low == 0.0 && a.level == SCORE_PLAIN; }
 
 /* a - b as a pair, right to 2^-100 of itself; infinite where it is beyond doubles. Finite scores. */
-SOFTMAX_FN pair score_difference(exact_score a, exact_score b) {
+SOFTMAX_FN_APART pair score_difference(exact_score a, exact_score b) {
     double part[6] = {a.high, -b.high, a.middle, -b.middle, a.low, -b.low}, unit = 1.0;
     pair d;
     if (score_is_single(a) && score_is_single(b)) return two_sum(a.high, -b.high);
@@ -157,14 +157,17 @@ SOFTMAX_FN int scores_meet(exact_score a, exact_score b) {
 /* Whether pairs of floats cannot hold such a scale, or its products. */
 SOFTMAX_FN int score_scale_is_wild(double scale) { return scale != 0.0 && (fabs(scale) > 0x1p100 || fabs(scale) < 0x1p-100); }
 
-SOFTMAX_FN reduced reduce_score(exact_score s) {
+SOFTMAX_FN_APART reduced reduce_far_score(exact_score s) {
     binary_turns t = {0, {0, 0}};
     int low = s.level == SCORE_PLAIN ? 0 : SCORE_LARGE_SHIFT, high = s.level == SCORE_BEYOND ? SCORE_BEYOND_SHIFT : low;
-    if (score_is_near(s) && s.low == 0.0) return reduce_pair(s.high, s.middle);
     add_turns(&t, s.high, high);
     add_turns(&t, s.middle, high);
     add_turns(&t, s.low, low);
     return reduced_of_turns(&t);
+}
+
+SOFTMAX_FN reduced reduce_score(exact_score s) {
+    return score_is_near(s) && s.low == 0.0 ? reduce_pair(s.high, s.middle) : reduce_far_score(s);
 }
 
 /* e^s, relative error about 2^-60. */

@@ -40,8 +40,8 @@ typedef struct binary_turns {
     uint64_t fraction[2]; /* the first is the upper half */
 } binary_turns;
 
-/* t += x 2^shift log2 e; -2100 <= shift <= 1100. What is below 2^-139 may be lost. */
-SOFTMAX_FN void add_turns(binary_turns *t, double x, int shift) {
+/* t += x 2^shift log2 e, 0 <= shift <= 1100. What is below 2^-139 may be lost. */
+SOFTMAX_FN_APART void add_turns(binary_turns *t, double x, int shift) {
     uint64_t bits = double_bits(x), mantissa = bits & 0xfffffffffffffULL, window[4], carry;
     int field = (int)(bits >> 52) & 0x7ff, at = 256 + (field ? field : 1) - 1075 + shift; /* the window's first bit in log2e_word's */
     unsigned __int128 a, b;
@@ -71,7 +71,7 @@ SOFTMAX_FN void add_turns(binary_turns *t, double x, int shift) {
     t->whole += whole + (uint64_t)(b >> 64);
 }
 
-SOFTMAX_FN reduced reduced_of_turns(const binary_turns *t) {
+SOFTMAX_FN_APART reduced reduced_of_turns(const binary_turns *t) {
     const double ln2 = 0x1.62e42fefa39efp-1, ln2_low = 0x1.abc9e3b39803fp-56;
     int negative = (int)(t->fraction[0] >> 63); /* the nearest whole number is above */
     uint64_t high = t->fraction[0], low = t->fraction[1];
@@ -97,7 +97,7 @@ SOFTMAX_FN reduced reduced_of_turns(const binary_turns *t) {
 }
 
 /* x + x_lo */
-SOFTMAX_FN reduced reduce_far(double x, double x_lo) {
+SOFTMAX_FN_APART reduced reduce_far(double x, double x_lo) {
     binary_turns t = {0, {0, 0}};
     add_turns(&t, x, 0);
     add_turns(&t, x_lo, 0);

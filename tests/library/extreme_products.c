@@ -1,5 +1,5 @@
 /* Gradients and means whose factors, or whose sums on the way, lie outside the type's range where the result does not; gradients of
- * what is not finite; the scale's limits. The right answers are from MPFR at 200 bits, to two ULP. */
+ * what is not finite; scales of any size. The right answers are from MPFR at 200 bits, to two ULP. */
 #include "oracle/check.h"
 #include "oracle/library_call.h"
 
@@ -95,19 +95,33 @@ static void test_not_finite_probability(void)
     }
 }
 
-static void test_scale_limits(void)
+/* Scales of any size; scores beyond the type's range. */
+static void test_scales(void)
 {
     static const struct {
         double scale;
         softmax_status status;
-    } cases[] = {{0x1p100, SOFTMAX_OK}, {-0x1p-100, SOFTMAX_OK},           {0, SOFTMAX_OK},
-                 {1e39, SOFTMAX_ERROR_OPTION}, {-1e39, SOFTMAX_ERROR_OPTION}, {1e-39, SOFTMAX_ERROR_OPTION}};
+        float x[2];
+        double y[2];
+    } cases[] = {{0x1p100, SOFTMAX_OK, {1, 2}, {0, 1}},
+                 {0, SOFTMAX_OK, {1, 2}, {0.5, 0.5}},
+                 {-1e39, SOFTMAX_OK, {1, 2}, {1, 0}},
+                 {1e308, SOFTMAX_OK, {3e38f, 2.9e38f}, {1, 0}},
+                 {1e308, SOFTMAX_OK, {3e38f, 3e38f}, {0.5, 0.5}},
+                 {10, SOFTMAX_OK, {3e38f, 2.9e38f}, {1, 0}},
+                 {-10, SOFTMAX_OK, {3e38f, 2.9e38f}, {0, 1}},
+                 {0x1p-120, SOFTMAX_OK, {0x1p126f, 0x1p125f}, {1, 1.2664165549094176e-14}},
+                 {4e-324, SOFTMAX_OK, {3e38f, -3e38f}, {0.5, 0.5}},
+                 {(double)INFINITY, SOFTMAX_ERROR_OPTION, {1, 2}, {7, 7}},
+                 {(double)NAN, SOFTMAX_ERROR_OPTION, {1, 2}, {7, 7}}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        float x[2] = {1, 2}, y[2];
+        float y[2] = {7, 7};
         softmax_options options = library_options(current_set);
         options.scale = cases[i].scale;
-        softmax_status status = softmax_softmax_rows(SOFTMAX_FLOAT32, 1, 2, x, y, &options);
+        softmax_status status = softmax_softmax_rows(SOFTMAX_FLOAT32, 1, 2, cases[i].x, y, &options);
         CHECK(status == cases[i].status, "scale %g, %s: status %d", cases[i].scale, current_set, (int)status);
+        for (int j = 0; j < 2; j++)
+            check_float("scale", j, y[j], cases[i].y[j]);
     }
 }
 
@@ -122,7 +136,7 @@ int main(void)
         test_large_backward();
         test_large_mean();
         test_not_finite_probability();
-        test_scale_limits();
+        test_scales();
     }
     return check_finish("extreme_products");
 }
