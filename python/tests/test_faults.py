@@ -75,7 +75,7 @@ def test_upstream_of_stride_0(rng):
 def test_again_and_again(rng):
     x = (1e4 + 5 * rng.standard_normal((64, 64))).astype(F4)
     first = libsoftmax.softmax(x)
-    assert max(errors(y, softmax(row), "float32") for y, row in zip(first[:8], x)) <= 2.5
+    assert errors(first[:8], softmax(x[:8]), "float32").max() <= 2.5
     for threads in (1, 2, 7):
         for _ in range(10):
             assert (libsoftmax.softmax(x, threads=threads) == first).all()

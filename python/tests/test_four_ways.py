@@ -18,7 +18,7 @@ pytest.importorskip("triton")
 import libsoftmax  # noqa: E402
 import libsoftmax.torch as operators  # noqa: E402
 import libsoftmax.triton as triton_way  # noqa: E402
-import mpfr_oracle as exact  # noqa: E402
+import exact  # noqa: E402
 from libsoftmax.reference import autograd_function, stable  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # the interpreter is NumPy, which warns of NaN

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import mpfr_oracle as exact
+import exact
 from libsoftmax.reference import naive, online, stable
 
 RANDOM = np.random.default_rng(7)

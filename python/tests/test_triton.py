@@ -10,7 +10,7 @@ if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
 pytest.importorskip("triton")
 
-import mpfr_oracle as exact  # noqa: E402
+import exact  # noqa: E402
 from libsoftmax import triton as ours  # noqa: E402
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
