@@ -112,8 +112,8 @@ def test_empty_rows():
 
 def test_errors_are_words():
     x = scores(2, 3)
-    with pytest.raises(ValueError, match="scale is 0x1p-200|scale is .*allowed"):
-        ours.softmax(x, 1, scale=2.0**200)
+    with pytest.raises(ValueError, match="scale is inf; .*allowed"):
+        ours.softmax(x, 1, scale=float("inf"))
     with pytest.raises(TypeError, match="sofcap is no option; scale, softcap"):
         ours.softmax(x, 1, sofcap=3)
     with pytest.raises(ValueError, match="empty_rows is 'one'; 'nan' and 'zero' are allowed"):
