@@ -46,7 +46,7 @@ if(SOFTMAX_HAVE_CUDA)
         set(object ${CMAKE_CURRENT_BINARY_DIR}/cuda/${name}.o)
         set(file_flags ${flags})
         if(name MATCHES "slow_row.cu$") # called by kernels that have no more registers
-            list(APPEND file_flags -maxrregcount=56)
+            list(APPEND file_flags -maxrregcount=48)
         endif()
         add_custom_command(OUTPUT ${object} DEPENDS ${file} DEPFILE ${object}.d COMMENT "nvcc ${name}"
             COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_CURRENT_BINARY_DIR}/cuda

@@ -64,6 +64,19 @@ static int is_aligned(const softmax_job *job, int bytes)
     return 1;
 }
 
+/* Whether each row's scores and results lie at the same distance from a multiple of 32 bytes. */
+static int begin_alike(const softmax_job *job)
+{
+    if (job->op == OPERATION_LOGSUMEXP)
+        return 1;
+    if (((uintptr_t)job->x.data - (uintptr_t)job->out.data) % 32 != 0)
+        return 0;
+    for (int d = 0; d < job->dimensions; d++)
+        if ((job->x.row_stride[d] - job->out.row_stride[d]) % 32 != 0)
+            return 0;
+    return 1;
+}
+
 /* ---- The tables: thread blocks of a row, by its columns ------------------------------------------------------------ */
 
 typedef struct table_row {
@@ -71,14 +84,14 @@ typedef struct table_row {
     int cluster;     /* 1: a thread block */
 } table_row;
 
-enum { TABLE_ROWS = 4, MOST_BLOCKS = 16 /* of columns in a thread block: a warp each */ };
+enum { TABLE_ROWS = 5, MOST_BLOCKS = 16 /* of columns in a thread block: a warp each */ };
 
 /* Measured on an H200: docs/results. */
-static const table_row float32_table[TABLE_ROWS] = {{16 * 1024, 1}, {32 * 1024, 8}, {64 * 1024, 8}, {256 * 1024, 16}};
-static const table_row half_table[TABLE_ROWS] = {{16 * 1024, 1}, {32 * 1024, 8}, {64 * 1024, 8}, {256 * 1024, 16}};
+static const table_row float32_table[TABLE_ROWS] = {{16 * 1024, 1}, {32 * 1024, 8}, {64 * 1024, 8}, {128 * 1024, 16}, {256 * 1024, 16}};
+static const table_row half_table[TABLE_ROWS] = {{8 * 1024, 1}, {16 * 1024, 2}, {32 * 1024, 4}, {64 * 1024, 8}, {256 * 1024, 16}};
 /* Through options: twice the registers. Without clusters, a thread block as far as it goes. */
-static const table_row scores_table[TABLE_ROWS] = {{4 * 1024, 1}, {16 * 1024, 4}, {32 * 1024, 8}, {256 * 1024, 16}};
-static const table_row no_clusters[TABLE_ROWS] = {{16 * 1024, 1}, {16 * 1024, 1}, {16 * 1024, 1}, {16 * 1024, 1}};
+static const table_row scores_table[TABLE_ROWS] = {{4 * 1024, 1}, {16 * 1024, 4}, {32 * 1024, 8}, {128 * 1024, 16}, {256 * 1024, 16}};
+static const table_row no_clusters[TABLE_ROWS] = {{16 * 1024, 1}, {16 * 1024, 1}, {16 * 1024, 1}, {16 * 1024, 1}, {16 * 1024, 1}};
 
 static int choose_rows(const softmax_job *job, const cuda_device *device, cuda_kernel wanted, const table_row *row,
                        cuda_shape *shape)
@@ -101,18 +114,33 @@ static int choose_rows(const softmax_job *job, const cuda_device *device, cuda_k
 
 /* ---- The choice --------------------------------------------------------------------------------------------------- */
 
+/* Short rows: lanes that hold a row, and its columns in each, by its columns. */
+static const struct {
+    int columns, row_lanes, lane_columns;
+    int access; /* bytes of an access that it takes at least */
+    int bytes;  /* of its elements; 0: any */
+} short_table[] = {{32, 2, 16, 16, 0}, {64, 4, 16, 16, 4},  {64, 2, 32, 0, 0},  {96, 4, 32, 0, 0},   {112, 4, 28, 16, 4},
+                   {112, 4, 28, 8, 2}, {128, 4, 32, 0, 0}, {256, 8, 32, 0, 0}, {512, 16, 32, 0, 0}, {1024, 32, 32, 0, 0}};
+
 static int choose_short(const softmax_job *job, cuda_shape *shape)
 {
-    int bytes = element_bytes(job->x.type), lane_bytes;
-    if (job->columns > SOFTMAX_BLOCK_COLUMNS)
+    int bytes = element_bytes(job->x.type), i = 0;
+    if (job->columns > SOFTMAX_BLOCK_COLUMNS || job->rows > INT64_C(4) * INT32_MAX)
         return 0;
     shape->kernel = CUDA_WARP;
-    for (shape->lane_columns = 2; 32 * shape->lane_columns < job->columns; shape->lane_columns *= 2)
-        ;
-    lane_bytes = shape->lane_columns * bytes;
-    shape->vectors = is_aligned(job, lane_bytes < 16 ? lane_bytes : 16);
-    if (!shape->vectors)
-        shape->lane_columns = 32;
+    shape->access = is_aligned(job, 16) ? 16 : is_aligned(job, 8) ? 8 : bytes;
+    if (shape->access < 16 && job->columns > 256 && begin_alike(job)) {
+        shape->edges = 1;
+        shape->row_lanes = 32;
+        shape->lane_columns = job->columns < 512 + 16 / bytes ? 16 : 32; /* beside edges 16-byte accesses hold a few columns more */
+        return 1;
+    }
+    while (job->columns > short_table[i].columns || shape->access < short_table[i].access ||
+           (short_table[i].bytes && bytes != short_table[i].bytes))
+        i++;
+    shape->row_lanes = short_table[i].row_lanes;
+    shape->lane_columns = short_table[i].lane_columns;
+    shape->vectors = shape->access >= 8;
     return 1;
 }
 
@@ -129,6 +157,7 @@ int softmax_cuda_choose(const softmax_job *job, const cuda_device *device, cuda_
         if ((any || wanted == CUDA_WARP) && choose_short(job, shape))
             return 1;
         shape->vectors = is_aligned(job, 16);
+        shape->edges = begin_alike(job);
         if (rows && choose_rows(job, device, wanted, job->x.type == ELEMENT_FLOAT32 ? float32_table : half_table, shape))
             return 1;
     } else if (job->kind != ARITHMETIC_64 && lies_well(&job->x) && lies_well(&job->out) && lies_well(&job->bias) && rows && choose_rows(job, device, wanted, scores_table, shape)) {

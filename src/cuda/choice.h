@@ -23,11 +23,14 @@ typedef struct cuda_shape {
     cuda_kernel kernel;
     int multiprocessors;
     int scores;  /* not plain rows: element by element, through options and strides */
+    int edges;   /* rows begin anywhere, but x and out alike: accesses of 16 bytes between single elements at both ends */
     int vectors; /* accesses of 16 bytes, or of what a lane holds of a short row; otherwise element by element */
     int full_blocks; /* the row's last block of columns is full, or nearly so, or one of many */
     int warps;   /* in a thread block */
     int cluster; /* thread blocks of a row */
-    int lane_columns; /* CUDA_WARP: columns of a row in a lane */
+    int row_lanes;    /* CUDA_WARP: lanes that hold a row */
+    int lane_columns; /* ... columns of a row in a lane */
+    int access;       /* ... bytes of an access: 16, 8, an element's */
 } cuda_shape;
 
 /* The kernel of that name, -1 if there is none. */

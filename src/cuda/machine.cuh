@@ -89,6 +89,18 @@ static __device__ __forceinline__ float float16_value(uint16_t half) {
     return x;
 }
 
+/* __syncthreads for warps that come to it in different places. */
+static __device__ __forceinline__ void wait_for_warps() { asm volatile("barrier.sync 0;" ::: "memory"); }
+
+/* 1 / x but for the last few of its bits. */
+static __device__ __forceinline__ double nearly_inverse(double x) {
+    double y, e;
+    asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(x));
+    e = fma(-x, y, 1.0);
+    e = fma(e, e, e);
+    return fma(e, y, y); /* 20 bits become 60 */
+}
+
 /* ---- Thread-block clusters: Hopper and later; elsewhere a cluster is one block. ----------------------------------------------------------- */
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -118,7 +130,29 @@ template <typename T> static __device__ __forceinline__ T *address_in_block(T *m
     asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(mine), "r"(rank));
     return (T *)there;
 }
+/* A barrier of this block, for one round: so many bytes will be stored here by store_in_block. */
+static __device__ __forceinline__ void expect_stores(uint64_t *barrier, int bytes) {
+    const uint32_t m = (uint32_t)__cvta_generic_to_shared(barrier);
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(m));
+    asm volatile("fence.mbarrier_init.release.cluster;");
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(m), "r"(bytes) : "memory");
+}
+/* Where `to` is in another block of the cluster; that block's barrier counts it. */
+static __device__ __forceinline__ void store_in_block(uint64_t *to, uint64_t value, unsigned rank, uint64_t *barrier) {
+    uint32_t there, barrier_there;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"((uint32_t)__cvta_generic_to_shared(to)), "r"(rank));
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(barrier_there) : "r"((uint32_t)__cvta_generic_to_shared(barrier)), "r"(rank));
+    asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b64 [%0], %1, [%2];" ::"r"(there), "l"(value), "r"(barrier_there) : "memory");
+}
+static __device__ __forceinline__ void wait_for_stores(uint64_t *barrier) {
+    asm volatile("{ .reg .pred p; again: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0; @!p bra again; }" ::"r"(
+                     (uint32_t)__cvta_generic_to_shared(barrier))
+                 : "memory");
+}
 #else
+static __device__ __forceinline__ void expect_stores(uint64_t *, int) {}
+static __device__ __forceinline__ void store_in_block(uint64_t *to, uint64_t value, unsigned, uint64_t *) { *to = value; }
+static __device__ __forceinline__ void wait_for_stores(uint64_t *) {}
 static __device__ __forceinline__ unsigned cluster_rank() { return 0; }
 static __device__ __forceinline__ unsigned cluster_blocks() { return 1; }
 static __device__ __forceinline__ unsigned cluster_number() { return blockIdx.x; }

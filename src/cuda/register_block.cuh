@@ -57,8 +57,8 @@ template <arithmetic KIND> static __device__ __forceinline__ float add_term(floa
 static __device__ __forceinline__ bool is_slow(const block_note &n) { return fabsf(n.maximum) >= TERM32_LIMIT && fabsf(n.maximum) < INFINITY; }
 
 /* The block's sums from each lane's two largest and scores; KEEP_SCORES: z stay as they are, else they become v. count: its columns; of PARTS
- * parts those without any are left out, which costs full blocks 2 to 4 % of their speed. */
-template <arithmetic KIND, int N, bool KEEP_SCORES, int PARTS>
+ * parts those without any are left out, which costs full blocks 2 to 4 % of their speed. EDGE: one more, beside the count. */
+template <arithmetic KIND, int N, int EDGE, bool KEEP_SCORES, int PARTS>
 static __device__ __forceinline__ block_sums sum_block(float first, float second, float *z, int count) {
     const int in_part = N / PARTS;
     block_sums s;
@@ -71,10 +71,14 @@ static __device__ __forceinline__ block_sums sum_block(float first, float second
     const float maximum = s.maximum == -INFINITY ? 0.0f : s.maximum;
     s.kb = term32_exponent(fmaxf(second, maximum - TERM32_SPREAD));
     const float magic = TERM32_MAGIC + SOFTMAX_BIAS - s.kb, floor_score = term32_floor(s.kb);
-    uint32_t high = 0, low = 0, taken = 0;
+    uint32_t high = 0, low = 0, taken = 32 * EDGE;
+    if (EDGE) {
+        float v = add_term<KIND>(fmaxf(z[N], floor_score), magic, high, low);
+        if (!KEEP_SCORES) z[N] = v;
+    }
 #pragma unroll
     for (int p = 0; p < PARTS; p++) {
-        if (p > 0 && count <= p * in_part * 32) break;
+        if ((p > 0 || EDGE) && PARTS > 1 && count <= p * in_part * 32) break;
         taken += in_part * 32;
 #pragma unroll
         for (int i = p * in_part; i < (p + 1) * in_part; i++) {
@@ -121,7 +125,51 @@ template <typename T> static __device__ __forceinline__ uint32_t constant_of(con
     return cell<T>::nan;
 }
 
-template <arithmetic KIND, bool LOG> static __device__ __forceinline__ row_answer answer_of(float maximum, float maximum_low, int k, double f, double rest) {
+/* log(1 + x), x >= 0, to within 2^-49 of it: what numerics/logarithm.h's log1p_pair has 2^-58 of. */
+static __device__ __forceinline__ double near_log1p(double x) {
+    double f = x, e = 0.0, s, q, q2, low, high;
+    if (x >= 0.41) {
+        const uint64_t bits = double_bits(1.0 + x);
+        int exponent = (int)(bits >> 52) - 1023;
+        if ((bits & 0xfffffffffffffULL) > 0x6a09e667f3bcdULL) exponent++;
+        f = bits_double(bits - ((uint64_t)(int64_t)exponent << 52)) - 1.0;
+        e = (double)exponent;
+    }
+    s = f * nearly_inverse(2.0 + f);
+    q = s * s;
+    q2 = q * q;
+    low = fma(0x1.1111111111111p-3, q2, 0x1.745d1745d1746p-3); /* 2/3 + 2/5 q + 2/7 q^2 + ..., even and odd powers apart */
+    high = fma(0x1.e1e1e1e1e1e1ep-4, q2, 0x1.3b13b13b13b14p-3);
+    low = fma(low, q2, 0x1.2492492492492p-2);
+    high = fma(high, q2, 0x1.c71c71c71c71cp-3);
+    low = fma(low, q2, 0x1.5555555555555p-1);
+    high = fma(high, q2, 0x1.999999999999ap-2);
+    return fma(e, 0x1.62e42fefa39efp-1, fma(s * q, fma(high, q, low), s + s));
+}
+
+/* The logarithms of a row: -log1p(R / e^m) and m + it, as floats. What is within 2^-45 of the exact value nearly always rounds as that does; a row
+ * where it may not is left to the slow code. */
+static __device__ __forceinline__ void read_logarithm(row_answer &r, double f, double rest, bool want_logsumexp) {
+    const double near = near_log1p(rest * nearly_inverse(f)), sum = (double)r.maximum + near;
+    const double off = near * 0x1p-45, off_sum = fma(fabs((double)r.maximum), 0x1p-50, off);
+    r.minus_log = (float)(0.0 - near);
+    r.logsumexp = round_to_float32(sum);
+    r.slow = want_logsumexp ? round_to_float32(sum + off_sum) != round_to_float32(sum - off_sum) : (float)(near + off) != (float)(near - off);
+}
+
+/* The same in full, where scores have low parts. */
+static __device__ __forceinline__ void read_logarithm_pair(row_answer &r, double f, double rest) {
+    const pair ratio = {rest / f, 0.0}, logarithm = log1p_pair(ratio), sum = two_sum((double)r.maximum, logarithm.hi);
+    r.minus_log = (float)(0.0 - logarithm.hi);
+    r.minus_log_low = (float)((-logarithm.hi - (double)r.minus_log) - logarithm.lo);
+    r.logsumexp = round_to_float32(sum.hi + (sum.lo + (logarithm.lo + (double)r.maximum_low)));
+}
+
+/* The least logarithm that does not become 0 as a result. */
+static __device__ __forceinline__ float least_log(arithmetic kind) { return kind == ARITHMETIC_FLOAT16 ? 0x1.000002p-25f : 0x1p-126f; }
+
+template <arithmetic KIND, bool LOG, bool LOW>
+static __device__ __forceinline__ row_answer answer_of(float maximum, float maximum_low, int k, double f, double rest, bool want_logsumexp) {
     row_answer r;
     r.maximum = maximum;
     r.maximum_low = maximum_low;
@@ -134,11 +182,11 @@ template <arithmetic KIND, bool LOG> static __device__ __forceinline__ row_answe
         r.inverse = KIND == ARITHMETIC_32 ? 1.0 / (f + rest) : (double)__frcp_rn((float)(f + rest));
         r.most = (float)(f * r.inverse * 0x1p64);
     } else if (!is_constant(r)) {
-        pair ratio = {rest / f, 0.0}, logarithm = log1p_pair(ratio), sum;
-        r.minus_log = (float)(0.0 - logarithm.hi);
-        r.minus_log_low = (float)((-logarithm.hi - (double)r.minus_log) - logarithm.lo);
-        sum = two_sum((double)maximum, logarithm.hi);
-        r.logsumexp = round_to_float32(sum.hi + (sum.lo + (logarithm.lo + (double)maximum_low)));
+        if (LOW)
+            read_logarithm_pair(r, f, rest);
+        else
+            read_logarithm(r, f, rest, want_logsumexp);
+        if (!LOW && r.minus_log > -least_log(KIND)) r.minus_log = 0.0f;
     }
     return r;
 }
@@ -192,12 +240,10 @@ template <arithmetic KIND, int N> static __device__ __forceinline__ void scale_b
     }
 }
 
-template <typename T, int N> static __device__ __forceinline__ void log_block(const row_answer &r, float *z) {
+/* minus_log is 0 where a result that is no more than it would be: then all others are so far below the maximum that it does not count. */
+template <int N> static __device__ __forceinline__ void log_block(const row_answer &r, float *z) {
 #pragma unroll
-    for (int i = 0; i < N; i++) {
-        float y = (z[i] - r.maximum) + r.minus_log;
-        z[i] = y > -cell<T>::least() ? 0.0f : y;
-    }
+    for (int i = 0; i < N; i++) z[i] = (z[i] - r.maximum) + r.minus_log;
 }
 
 #endif

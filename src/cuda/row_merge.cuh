@@ -20,12 +20,21 @@ struct row_part {
     int unused;
 };
 
+/* x from 0 to 2^52: sooner than the conversion of any integer. */
+static __device__ __forceinline__ double double_of(int64_t x) { return bits_double((uint64_t)x | 0x4330000000000000ULL) - 0x1p52; }
+
+/* (uint64_t)(f 2^52) for f in [0.5, 2), likewise. */
+static __device__ __forceinline__ uint64_t power_magnitude(double f) {
+    const uint64_t bits = double_bits(f), mantissa = (bits & 0xfffffffffffffULL) | 0x10000000000000ULL;
+    return bits >> 52 & 1 ? mantissa : mantissa >> 1;
+}
+
 /* Its sum of all else times 2^-k. So far below the maximum that it is not in this range, no result depends on it. */
 static __device__ __forceinline__ double read_rest(const row_part &p) {
     const int exponent = 32 * (p.top - (ACCUMULATOR_FIRST_LIMBS - 1)) - p.k;
-    double sum = (double)p.limb[0];
+    double sum = double_of(p.limb[0]);
 #pragma unroll
-    for (int i = 1; i < ACCUMULATOR_FIRST_LIMBS; i++) sum = fma(sum, 0x1p32, (double)p.limb[i]);
+    for (int i = 1; i < ACCUMULATOR_FIRST_LIMBS; i++) sum = fma(sum, 0x1p32, double_of(p.limb[i]));
     return exponent < -1000 ? 0.0 : sum * bits_double((uint64_t)(1023 + exponent) << 52);
 }
 
@@ -39,7 +48,18 @@ static __device__ __forceinline__ void first_words(uint64_t magnitude, int expon
     word[2] = __funnelshift_r(c, b, down);
 }
 
-/* Sums over lanes of three numbers below 2^37: their low 27 bits each, and the rest together. */
+/* Sums over lanes of three words: their low 27 bits each, and the rest together. */
+static __device__ __forceinline__ void add_words(const uint32_t mine[ACCUMULATOR_FIRST_LIMBS], int64_t sum[ACCUMULATOR_FIRST_LIMBS]) {
+    const uint32_t mask = (1u << 27) - 1;
+    const uint32_t high = __reduce_add_sync(EVERY_LANE, (mine[0] >> 27) | (mine[1] >> 27) << 10 | (mine[2] >> 27) << 20);
+#pragma unroll
+    for (int i = 0; i < ACCUMULATOR_FIRST_LIMBS; i++) {
+        const uint64_t above = (uint64_t)(high >> 10 * i & 0x3ffu) << 27;
+        sum[i] = (int64_t)(above + __reduce_add_sync(EVERY_LANE, mine[i] & mask));
+    }
+}
+
+/* The same for three numbers below 2^37. */
 static __device__ __forceinline__ void add_limbs(const int64_t mine[ACCUMULATOR_FIRST_LIMBS], int64_t sum[ACCUMULATOR_FIRST_LIMBS]) {
     const uint32_t mask = (1u << 27) - 1;
     const uint32_t high = __reduce_add_sync(EVERY_LANE, (uint32_t)(mine[0] >> 27) | (uint32_t)(mine[1] >> 27) << 16);
@@ -74,13 +94,12 @@ template <arithmetic KIND, bool LOW> static __device__ __forceinline__ row_part 
     p.maximum_low = LOW ? __shfl_sync(EVERY_LANE, n.maximum_low, owner) : 0.0f;
     p.k = __shfl_sync(EVERY_LANE, k, owner);
     p.f = __shfl_sync(EVERY_LANE, f, owner);
-    uint64_t magnitude = digits ? (present ? n.digits : 0) : lane == owner + 16 ? 0 : (uint64_t)(f * 0x1p52);
+    uint64_t magnitude = digits ? (present ? n.digits : 0) : lane == owner + 16 || f == 0.0 ? 0 : power_magnitude(f);
     const int exponent = digits ? n.kb - TERM32_LOW_UNIT : k - 52;
     p.top = __reduce_max_sync(EVERY_LANE, magnitude ? (exponent + 62) >> 5 : NO_TOP);
     uint32_t word[ACCUMULATOR_FIRST_LIMBS];
     first_words(magnitude, exponent, p.top, word);
-    int64_t mine[ACCUMULATOR_FIRST_LIMBS] = {word[0], word[1], word[2]};
-    add_limbs(mine, p.limb);
+    add_words(word, p.limb);
     return p;
 }
 
@@ -97,7 +116,7 @@ template <bool LOW> static __device__ __forceinline__ row_part merge_parts(const
     p.maximum = of_order(top_key);
     p.k = __shfl_sync(EVERY_LANE, n.k, owner);
     p.f = __shfl_sync(EVERY_LANE, n.f, owner);
-    const uint64_t magnitude = sums || !present || lane == owner + 16 ? 0 : (uint64_t)(n.f * 0x1p52);
+    const uint64_t magnitude = sums || !present || lane == owner + 16 || n.f == 0.0 ? 0 : power_magnitude(n.f);
     const int exponent = n.k - 52;
     p.top = __reduce_max_sync(EVERY_LANE, sums ? (present ? n.top : NO_TOP) : magnitude ? (exponent + 62) >> 5 : NO_TOP);
     uint32_t word[ACCUMULATOR_FIRST_LIMBS];
@@ -112,22 +131,22 @@ template <bool LOW> static __device__ __forceinline__ row_part merge_parts(const
 }
 
 /* A row of one block needs no accumulator: the digits are exact in a double. */
-template <arithmetic KIND, bool LOG> static __device__ __forceinline__ row_answer answer_of_block(const block_note &n) {
+template <arithmetic KIND, bool LOG> static __device__ __forceinline__ row_answer answer_of_block(const block_note &n, bool want_logsumexp) {
     int k = 0;
     double f = 1.0, rest = 0.0;
     row_answer r;
     if (fabsf(n.maximum) < TERM32_LIMIT) {
         f = top_power<KIND>(n, k);
-        rest = (double)n.digits * bits_double((uint64_t)(1023 + n.kb - TERM32_LOW_UNIT - k) << 52);
+        rest = double_of((int64_t)n.digits) * bits_double((uint64_t)(1023 + n.kb - TERM32_LOW_UNIT - k) << 52);
     }
-    r = answer_of<KIND, LOG>(n.maximum, 0.0f, k, f, rest);
-    r.slow = is_slow(n);
+    r = answer_of<KIND, LOG, false>(n.maximum, 0.0f, k, f, rest, want_logsumexp);
+    r.slow |= is_slow(n);
     return r;
 }
 
-template <arithmetic KIND, bool LOG> static __device__ __forceinline__ row_answer answer_of_part(const row_part &p) {
-    row_answer r = answer_of<KIND, LOG>(p.maximum, p.maximum_low, p.k, p.f, read_rest(p));
-    r.slow = p.slow;
+template <arithmetic KIND, bool LOG, bool LOW> static __device__ __forceinline__ row_answer answer_of_part(const row_part &p, bool want_logsumexp) {
+    row_answer r = answer_of<KIND, LOG, LOW>(p.maximum, p.maximum_low, p.k, p.f, read_rest(p), want_logsumexp);
+    r.slow |= p.slow;
     return r;
 }
 

@@ -120,24 +120,24 @@ static __device__ __forceinline__ float log_of_score(const row_answer &r, float 
 }
 
 /* T: of the results, which says the arithmetic. */
-template <typename T, bool LOG> static __device__ __forceinline__ void rows_of_scores(const softmax_job &job, int cluster) {
+template <typename T, bool LOG, bool CLUSTER> static __device__ __forceinline__ void rows_of_scores(const softmax_job &job, int cluster) {
     const arithmetic KIND = cell<T>::kind;
-    __shared__ block_board board;
+    block_board &board = row_board();
     const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
     int rank;
     int64_t row;
-    place_of(cluster, rank, row);
+    place_of<CLUSTER>(rank, row);
     const int first = (rank * (int)(blockDim.x >> 5) + warp) * SOFTMAX_BLOCK_COLUMNS;
     const row_source<float> source = source_of<float>(job, row);
     float z[LANE_COLUMNS], low[LANE_COLUMNS];
-    if (cluster > 1) begin_exchange(&board.barrier, cluster);
+    if (CLUSTER) begin_exchange(&board.barrier, cluster);
     const bool doubtful = load_scores(job, source, first, z, low);
     block_sums sums = sum_scores<KIND, LOG>(z, low);
     if (__any_sync(EVERY_LANE, doubtful) && fabsf(sums.maximum) < INFINITY) sums.maximum = FLT_MAX; /* as scores that are far out */
     if (lane == 0) board.sums[warp] = sums;
     __syncthreads();
-    if (cluster > 1) wait_for_cluster();
-    if (warp == 0) read_out<KIND, LOG, true>(board, rank, cluster);
+    if (CLUSTER) wait_for_cluster();
+    if (warp == 0) read_out<KIND, LOG, true, CLUSTER>(board, rank, cluster, false);
     __syncthreads();
     const row_answer answer = board.answer;
     if (answer.slow) {

@@ -1,4 +1,4 @@
-/* The kernels of one type of short rows, by the columns in a lane, and their launch. */
+/* The kernels of one type of short rows, by the columns in a row, and their launch. */
 #ifndef SOFTMAX_CUDA_SHORT_LAUNCH_CUH
 #define SOFTMAX_CUDA_SHORT_LAUNCH_CUH
 
@@ -7,29 +7,49 @@
 
 #define SHORT_WARPS 4
 
-template <typename T, int N, int VEC, bool LOG> static __global__ void __launch_bounds__(32 * SHORT_WARPS, sizeof(T) == 4 ? 6 : 7)
+/* Thread blocks of a multiprocessor: registers for what a lane holds. */
+template <typename T, typename LAYOUT, bool LOG>
+static __global__ void __launch_bounds__(32 * SHORT_WARPS, LAYOUT::words::elements < 17 ? 10 : sizeof(T) == 4 || LAYOUT::words::edge ? 8 : 9)
     warp_rows(const __grid_constant__ softmax_job job) {
-    short_rows<T, N, VEC, LOG>(job);
+    short_rows<T, LAYOUT, LOG>(job);
 }
 
 typedef void (*short_kernel)(softmax_job);
 
-template <typename T, bool LOG> static short_kernel short_kernel_of(const cuda_shape *shape) {
-    const int full = 16 / (int)sizeof(T);
-    if (!shape->vectors) return warp_rows<T, 32, 1, LOG>;
-    switch (shape->lane_columns) {
-    case 2: return warp_rows<T, 2, 2, LOG>;
-    case 4: return warp_rows<T, 4, 4, LOG>;
-    case 8: return warp_rows<T, 8, full, LOG>;
-    case 16: return warp_rows<T, 16, full, LOG>;
-    default: return warp_rows<T, 32, full, LOG>;
+typedef struct short_choice {
+    short_kernel kernel;
+    int rows; /* of a warp */
+} short_choice;
+
+template <typename T, typename LAYOUT> static short_choice short_choice_of(bool log) {
+    const short_choice choice = {log ? warp_rows<T, LAYOUT, true> : warp_rows<T, LAYOUT, false>, LAYOUT::rows};
+    return choice;
+}
+
+template <typename T, int VEC> static short_choice choose_grouped(const cuda_shape *shape, bool log) {
+    switch (shape->row_lanes) {
+    case 2: return short_choice_of<T, short_layout<T, VEC, 32, 2>>(log);
+    case 4: return short_choice_of<T, short_layout<T, VEC, 32, 4>>(log);
+    case 8: return short_choice_of<T, short_layout<T, VEC, 32, 8>>(log);
+    case 16: return short_choice_of<T, short_layout<T, VEC, 32, 16>>(log);
+    default: return short_choice_of<T, short_layout<T, VEC, 32, 32>>(log);
     }
 }
 
+/* By choice.c's table of short rows. */
+template <typename T> static short_choice choose_short_kernel(const cuda_shape *shape, bool log) {
+    const int size = (int)sizeof(T), full = 16 / size;
+    if (shape->edges) return shape->lane_columns == 16 ? short_choice_of<T, edged_layout<T, 16>>(log) : short_choice_of<T, edged_layout<T, 32>>(log);
+    if (shape->lane_columns == 16) return shape->row_lanes == 2 ? short_choice_of<T, short_layout<T, full, 16, 2>>(log) : short_choice_of<T, short_layout<T, full, 16, 4>>(log);
+    if (shape->lane_columns == 28) return short_choice_of<T, short_layout<T, 4, 28, 4>>(log);
+    if (shape->access == 16) return choose_grouped<T, full>(shape, log);
+    return shape->access == 8 && size == 2 ? choose_grouped<T, 8 / size>(shape, log) : choose_grouped<T, 1>(shape, log);
+}
+
 template <typename T> static cudaError_t launch_short(const softmax_job *job, const cuda_shape *shape) {
-    const int64_t rows_of_block = SHORT_WARPS * 32 / shape->lane_columns, blocks = (job->rows + rows_of_block - 1) / rows_of_block;
-    short_kernel kernel = job->op == OPERATION_SOFTMAX ? short_kernel_of<T, false>(shape) : short_kernel_of<T, true>(shape);
-    return launch(launch_of(blocks < 0x7fffffff ? blocks : 0x7fffffff, 32 * SHORT_WARPS, 1, 0, (cudaStream_t)job->stream), kernel, *job);
+    const short_choice choice = choose_short_kernel<T>(shape, job->op != OPERATION_SOFTMAX);
+    const int64_t rows_of_block = SHORT_WARPS * choice.rows, blocks = (job->rows + rows_of_block - 1) / rows_of_block;
+    return launch(launch_of(blocks, 32 * SHORT_WARPS, 1, 0, (cudaStream_t)job->stream), choice.kernel, *job);
 }
 
 #endif

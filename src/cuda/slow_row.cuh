@@ -5,7 +5,7 @@
 
 #include "../kernels.h"
 
-#define SLOW_ROW_REGISTERS 56 /* the least that a caller may have: cmake/cuda.cmake */
+#define SLOW_ROW_REGISTERS 48 /* the least that a caller may have: cmake/cuda.cmake */
 
 __device__ void softmax_cuda_slow_row(const softmax_job &job, int64_t row);
 /* The same for rows with options. */

@@ -1,6 +1,5 @@
 /* Jobs that the library would run on the processor, run by its CUDA kernels in the emulator: linked with --wrap=softmax_run_cpu, so that every
- * test of the library is one of the kernels too. Jobs take the kernel of their shape, or $SOFTMAX_CUDA_KERNEL's where that can run them; a GPU
- * of compute capability 9.0, whose clusters forwards do without here; states run as always. */
+ * test of the library is one of the kernels too. Jobs take the kernel of their shape, or $SOFTMAX_CUDA_KERNEL; states run as always. */
 #include <cuda_runtime.h>
 
 #include "cuda/gradient.h"
@@ -19,31 +18,33 @@ static void report()
 {
     for (int kernel = 0; kernel < CUDA_KERNELS; kernel++)
         if (runs[kernel])
-            printf("emulated: %ld runs of kernel number %d\n", runs[kernel], kernel);
+            printf("emulated: %ld runs of kernel %s\n", runs[kernel], softmax_cuda_kernel_name(kernel));
 }
 
-static cudaError_t forward(const softmax_job *job, const cuda_shape *shape)
+static cudaError_t launch_forward(const softmax_job *job, const cuda_shape *shape)
 {
-    typedef cudaError_t (*launcher)(const softmax_job *, const cuda_shape *);
-    static const launcher shorts[] = {NULL, softmax_cuda_short_float32, NULL, softmax_cuda_short_float16, softmax_cuda_short_bfloat16};
-    static const launcher rows[] = {NULL, softmax_cuda_rows_float32, NULL, softmax_cuda_rows_float16, softmax_cuda_rows_bfloat16};
-    switch (shape->kernel) {
-    case CUDA_WARP:
-        return shorts[job->x.type](job, shape);
-    case CUDA_BLOCK:
-        if (!shape->scores)
-            return rows[job->x.type](job, shape);
-        /* fallthrough */
-    default:
+    const element type = job->x.type;
+    const arithmetic kind = job->kind;
+    if (shape->kernel == CUDA_GENERIC)
         return softmax_cuda_generic_forward(job, shape);
-    }
+    if (shape->scores)
+        return kind == ARITHMETIC_32       ? softmax_cuda_scores_float32(job, shape)
+               : kind == ARITHMETIC_FLOAT16 ? softmax_cuda_scores_float16(job, shape)
+                                            : softmax_cuda_scores_bfloat16(job, shape);
+    if (shape->kernel == CUDA_WARP)
+        return type == ELEMENT_FLOAT32   ? softmax_cuda_short_float32(job, shape)
+               : type == ELEMENT_FLOAT16 ? softmax_cuda_short_float16(job, shape)
+                                         : softmax_cuda_short_bfloat16(job, shape);
+    return type == ELEMENT_FLOAT32   ? softmax_cuda_rows_float32(job, shape)
+           : type == ELEMENT_FLOAT16 ? softmax_cuda_rows_float16(job, shape)
+                                     : softmax_cuda_rows_bfloat16(job, shape);
 }
 
 static cudaError_t launch(const softmax_job *job, const cuda_shape *shape)
 {
     runs[shape->kernel]++;
     if (!softmax_cuda_is_gradient(job->op))
-        return forward(job, shape);
+        return launch_forward(job, shape);
     if (job->op != OPERATION_CROSS_ENTROPY)
         return softmax_cuda_backward(job, shape);
     softmax_job with_scratch = *job;
@@ -55,14 +56,14 @@ static cudaError_t launch(const softmax_job *job, const cuda_shape *shape)
 
 extern "C" softmax_status __wrap_softmax_run_cpu(const softmax_job *job)
 {
-    static const char *name = getenv("SOFTMAX_CUDA_KERNEL");
+    static const char *wanted = getenv("SOFTMAX_CUDA_KERNEL");
     static bool reports = atexit(report) == 0;
-    const int wanted = name && *name ? softmax_cuda_kernel_named(name) : CUDA_ANY_KERNEL;
-    const cuda_device device = {softmax_cuda_is_gradient(job->op) ? 90 : 80, 132};
+    const int named = wanted && *wanted ? softmax_cuda_kernel_named(wanted) : CUDA_ANY_KERNEL;
+    const cuda_device device = {90, 132};
     cuda_shape shape;
     if (!reports || job->op >= OPERATION_STATE_UPDATE)
         return __real_softmax_run_cpu(job);
-    if (!softmax_cuda_choose(job, &device, (cuda_kernel)wanted, &shape))
+    if (!softmax_cuda_choose(job, &device, (cuda_kernel)named, &shape))
         softmax_cuda_choose(job, &device, CUDA_ANY_KERNEL, &shape);
     return launch(job, &shape) == cudaSuccess ? SOFTMAX_OK : SOFTMAX_ERROR_DEVICE;
 }

@@ -388,6 +388,9 @@ static inline void wait_for_exchange() {
     emulator::machine &m = emulator::the_machine();
     emulator::wait_at(m.exchange_gate, (int)m.blocks.size() * 32);
 }
+static inline void expect_stores(uint64_t *, int) {}
+static inline void store_in_block(uint64_t *to, uint64_t value, unsigned rank, uint64_t *) { *address_in_block(to, rank) = value; }
+static inline void wait_for_stores(uint64_t *) { wait_for_exchange(); }
 static inline float max_or_nan(float a, float b) { return a != a || b != b ? __uint_as_float(0x7fffffffu) : a > b ? a : b; }
 static inline float shrink_and_flush(float x) { return fabsf(x) < 0x1p-62f ? copysignf(0.0f, x) : x * 0x1p-64f; }
 static inline float multiply_and_flush(float a, float b) {
@@ -414,6 +417,8 @@ template <typename F> static inline uint32_t of_both(uint32_t a, uint32_t b, F c
 EMULATED_HALVES(bfloat16, widen_bfloat16)
 EMULATED_HALVES(float16, widen_float16)
 #undef EMULATED_HALVES
+static inline void wait_for_warps() { __syncthreads(); }
+static inline double nearly_inverse(double x) { return 1.0 / x; }
 static inline float __frcp_rn(float x) { return 1.0f / x; }
 static inline float __fmul_rn(float a, float b) { return a * b; }
 
