@@ -16,16 +16,16 @@ static REAL NAME(top_low)(const REAL *z, const REAL *low, int count, REAL first)
 }
 
 /* Fast terms of the block, magic and floor from kb: digits' sums modulo 2^32 (2^64), values into v unless it is NULL. */
-static ALWAYS_INLINE void NAME(terms_loop)(const REAL *z, const REAL *low, int count, REAL magic, REAL floor_score, const REAL *ahead,
+static ALWAYS_INLINE void NAME(terms_loop)(const REAL *z, const REAL *low, int count, REAL magic, REAL floor_score, ahead_lines ahead,
                                            REAL *v, arithmetic kind, BITS *high, BITS *low_sum) {
     VECTOR magics = V(set)(magic), floors = V(set)(floor_score), zero = V(set)(0);
     INTEGERS h = I(zero)(), l = I(zero)(), h2 = h, l2 = l;
     int i = 0, padded = (count + LANES - 1) / LANES * LANES;
-    if (!low) i = NAME(piped_vectors)(z, count, magics, floors, ahead, LANES * (int64_t)sizeof(REAL), v, kind, &h, &l);
+    if (!low) i = NAME(piped_vectors)(z, count, magics, floors, ahead, v, kind, &h, &l);
     for (; !low && i + 2 * LANES <= count; i += 2 * LANES) { /* two at a time: the chain of operations is longer than the processor's window */
         VECTOR x = V(max)(V(load)(z + i), floors), y = V(max)(V(load)(z + i + LANES), floors);
-        prefetch_line(ahead + i);
-        if (LANES * sizeof(REAL) == 64) prefetch_line(ahead + i + LANES);
+        prefetch_next(&ahead);
+        prefetch_next(&ahead);
         NAME(two_terms)(&x, &y, magics, kind, &h, &l, &h2, &l2);
         if (v) {
             V(store)(v + i, x);
@@ -49,7 +49,7 @@ static ALWAYS_INLINE void NAME(terms_loop)(const REAL *z, const REAL *low, int c
 }
 
 /* Not a part of its caller: the pipeline needs all registers. */
-static NOINLINE void NAME(terms)(const REAL *z, const REAL *low, int count, REAL magic, REAL floor_score, const REAL *ahead, REAL *v,
+static NOINLINE void NAME(terms)(const REAL *z, const REAL *low, int count, REAL magic, REAL floor_score, ahead_lines ahead, REAL *v,
                                  arithmetic kind, BITS *high, BITS *low_sum) {
     /* constants to the loop, so that each kind gets its own */
 #define TERMS(its_low, its_v, its_kind) NAME(terms_loop)(z, its_low, count, magic, floor_score, ahead, its_v, its_kind, high, low_sum)
@@ -103,10 +103,10 @@ static inline void NAME(set_rest)(NAME(block) *block, BITS high, BITS low) {
 
 #include "exact_block.h"
 
-/* What a block adds, from its largest scores; values into v unless it is NULL. `ahead`, as long as z, is read soon. source: where scores with low
- * parts have come from. */
+/* What a block adds, from its largest scores; values into v unless it is NULL. `ahead` is read soon. source: where scores with low parts have
+ * come from. */
 static void NAME(block_terms)(const NAME(source) *source, const REAL *z, const REAL *low, int count, arithmetic kind, const NAME(top) *largest,
-                              const REAL *ahead, REAL *v, NAME(block) *block) {
+                              ahead_lines ahead, REAL *v, NAME(block) *block) {
     const REAL maximum = largest->first, near = maximum - SPREAD;
     REAL second = largest->second, maximum_low = 0, kb, magic;
     TERM top;
@@ -146,6 +146,7 @@ static void NAME(block_terms)(const NAME(source) *source, const REAL *z, const R
 
 /* Of scores without low parts. */
 static void NAME(block_sum)(const REAL *z, int count, arithmetic kind, REAL *v, NAME(block) *block) {
-    NAME(top) largest = NAME(block_top)(z, count);
-    NAME(block_terms)(NULL, z, NULL, count, kind, &largest, z, v, block);
+    const NAME(top) largest = NAME(block_top)(z, count);
+    const ahead_lines nothing = {(uintptr_t)z, 0};
+    NAME(block_terms)(NULL, z, NULL, count, kind, &largest, nothing, v, block);
 }

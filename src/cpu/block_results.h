@@ -18,9 +18,17 @@ static inline int NAME(columns_to_alignment)(const REAL *y) {
     return beyond ? (int)((LANES * sizeof(REAL) - beyond) / sizeof(REAL)) : 0;
 }
 
-/* One vector, or the first `count` of its lanes. calm: no lane reaches cut or falls below the threshold, hi and lo are without the bias. */
+/* How much care results take. CALM: none reaches cut or falls below the threshold; LEVEL: none falls below it. In both the factor is without
+ * the bias. */
+#if !defined(CALM)
+#define LEVEL 1
+#define CALM 2
+#endif
+
+/* One vector. */
 static ALWAYS_INLINE VECTOR NAME(result)(VECTOR v, VECTOR hi, VECTOR lo, const NAME(factor) *f, int calm, int is_short) {
     VECTOR w = is_short ? V(mul)(v, hi) : V(fma)(v, hi, V(mul)(v, lo));
+    if (calm == LEVEL) return V(raise)(w, V(set)(f->cut), V(set)(f->most));
     return calm ? w : V(unbias_positive)(V(raise)(w, V(set)(f->cut), V(set)(f->most)), V(set)(f->threshold), OUT_BIAS);
 }
 
@@ -60,12 +68,14 @@ static void NAME(results)(const REAL *v, int count, const NAME(factor) *f, REAL 
     if (calm == its_calm && is_short == its_short && streams == its_streams) NAME(results_loop)(v, count, f, y, its_calm, its_short, its_streams)
     RESULTS(0, 0, 0);
     RESULTS(0, 0, 1);
-    RESULTS(1, 0, 0);
-    RESULTS(1, 0, 1);
+    RESULTS(LEVEL, 0, 0);
+    RESULTS(LEVEL, 0, 1);
+    RESULTS(CALM, 0, 0);
+    RESULTS(CALM, 0, 1);
     RESULTS(0, 1, 0);
     RESULTS(0, 1, 1);
-    RESULTS(1, 1, 0);
-    RESULTS(1, 1, 1);
+    RESULTS(CALM, 1, 0);
+    RESULTS(CALM, 1, 1);
 #undef RESULTS
 }
 
@@ -203,16 +213,30 @@ static void NAME(scale_block)(const REAL *v, int count, const NAME(factor) *f, i
     plain.hi *= NAME(two_to)(-OUT_BIAS);
     plain.lo *= NAME(two_to)(-OUT_BIAS);
     if (at < 0 || !streams) {
-        NAME(results)(v, count, &plain, y, 1, is_short, streams);
+        NAME(results)(v, count, &plain, y, CALM, is_short, streams);
         if (at >= 0) y[at] = NAME(unbiased)(f->most);
     } else { /* the maximum's vector apart: a line that has gone past the cache is better not touched again */
         int head = NAME(columns_to_alignment)(y), first = at < head ? 0 : head + (at - head) / LANES * LANES;
         int last = at < head ? head : first + LANES;
         if (last > count) last = count;
-        NAME(results)(v, first, &plain, y, 1, is_short, 1);
+        NAME(results)(v, first, &plain, y, CALM, is_short, 1);
         NAME(results)(v + first, last - first, f, y + first, 0, is_short, 1);
-        NAME(results)(v + last, count - last, &plain, y + last, 1, is_short, 1);
+        NAME(results)(v + last, count - last, &plain, y + last, CALM, is_short, 1);
     }
+}
+
+/* y = v factor for a row of one block that holds its maximum; spread as in results_are_calm. */
+static void NAME(scale_row)(const REAL *v, int count, const NAME(factor) *f, double spread, int streams, REAL *y) {
+    NAME(factor) plain = *f;
+    if (!NAME(results_are_calm)(f, spread)) {
+        NAME(results)(v, count, f, y, 0, 0, streams);
+        return;
+    }
+    plain.hi *= NAME(two_to)(-OUT_BIAS);
+    plain.lo *= NAME(two_to)(-OUT_BIAS);
+    plain.cut *= NAME(two_to)(-OUT_BIAS);
+    plain.most *= NAME(two_to)(-OUT_BIAS);
+    NAME(results)(v, count, &plain, y, LEVEL, 0, streams);
 }
 
 /* y = v factor for one block of terms, in place or not; streams: past the cache. */

@@ -1,11 +1,17 @@
 /* Contiguous rows of one block each: a vector's lanes of them are read out together (lanes.h), for what is computed once for a row is a chain of
- * some 500 cycles, as long as 30 vectors of terms. A template like block.h; the bits are forward.h's. */
+ * some 500 cycles, as long as 30 vectors of terms. Groups are as small as a first-level cache: their scores are read once from farther away, and
+ * terms that go past the caches in the end are not written to the second level in between. A template like block.h; the bits are forward.h's. */
 
-/* LANES rows between the sums of their terms and their results. */
+#if !defined(GROUP_BYTES)
+#define GROUP_BYTES 16384 /* of terms that go past the caches */
+#endif
+
+/* Up to LANES rows between the sums of their terms and their results. */
 typedef struct NAME(row_group) {
-    int64_t row;     /* the first */
+    int64_t row; /* the first */
+    int rows;
     const REAL *x;
-    REAL *terms;     /* NULL: in the results' place */
+    REAL *terms; /* NULL: in the results' place */
     NAME(top) top[LANES];
     REAL hi[LANES]; /* as NAME(factor) */
     REAL lo[LANES];
@@ -20,6 +26,11 @@ static REAL *NAME(row_of_results)(const softmax_job *job, int64_t row) {
 
 static inline int NAME(terms_pitch)(int columns) { return (columns + LANES - 1) / LANES * LANES; }
 
+static int NAME(rows_of_group)(int64_t columns, int streams) {
+    int64_t rows = GROUP_BYTES / (columns * (int64_t)sizeof(REAL));
+    return !streams || rows > LANES ? LANES : rows < 2 ? 2 : (int)rows;
+}
+
 static inline REAL *NAME(group_terms)(const NAME(row_group) *g, const softmax_job *job, int i) {
     return g->terms ? g->terms + i * NAME(terms_pitch)((int)job->columns) : NAME(row_of_results)(job, g->row + i);
 }
@@ -33,34 +44,36 @@ static void NAME(finish_group_row)(const NAME(row_group) *g, const softmax_job *
         NAME(log_values)(g->x + (int64_t)i * count, count, top->first, g->minus_log[i], y, streams);
     } else {
         NAME(factor) f = {g->hi[i], g->lo[i], SMALLEST_NORMAL * NAME(two_to)(OUT_BIAS), g->cut[i], g->most[i]};
-        int apart = top->first - top->second >= TERMS_APART;
-        int calm = apart && NAME(results_are_calm)(&f, (double)top->first - (double)top->least);
-        NAME(scale_block)(NAME(group_terms)(g, job, i), count, &f, calm, calm ? top->at : -1, 0, streams, y);
+        NAME(scale_row)(NAME(group_terms)(g, job, i), count, &f, (double)top->first - (double)top->least, streams, y);
     }
 }
 
 /* The largest scores of all rows; 0 if some row is not a usual one. */
 static int NAME(find_group_tops)(NAME(row_group) *g, NAME(lanes) *s, int columns) {
-    REAL first[LANES], second[LANES];
+    REAL first[LANES], second[LANES], used[LANES];
     int usual = 1;
-    for (int i = 0; i < LANES; i++) {
+    for (int i = 0; i < g->rows; i++) {
         g->top[i] = NAME(block_top)(g->x + (int64_t)i * columns, columns);
         first[i] = g->top[i].first;
         second[i] = g->top[i].second;
+        used[i] = 1;
         usual &= !g->top[i].has_nan && first[i] < WIDE_FROM && first[i] > -WIDE_FROM;
     }
+    for (int i = g->rows; i < LANES; i++) first[i] = second[i] = used[i] = 0;
     NAME(lanes_begin)(s);
     s->first = V(load)(first);
     s->second = V(load)(second);
+    s->usual = V(load)(used);
     return usual;
 }
 
-/* From the largest scores to what the group's results need; in turn with the results of the group before (NULL: none). */
-static void NAME(sum_group)(NAME(row_group) *g, NAME(lanes) *s, const softmax_job *job, const NAME(row_group) *before, const REAL *end, int streams) {
+/* From the largest scores to what the group's results need, while the scores of the group after it are fetched; in turn with the results of the
+ * group before (NULL: none), for stores past the caches must not come many at a time. */
+static void NAME(sum_group)(NAME(row_group) *g, NAME(lanes) *s, const softmax_job *job, const NAME(row_group) *before, int streams) {
     const VECTOR zero = V(set)(0);
     int columns = (int)job->columns, keep = job->op == OPERATION_SOFTMAX;
     REAL magic[LANES], floor_score[LANES];
-    BITS high[LANES], low[LANES];
+    BITS high[LANES] = {0}, low[LANES] = {0};
     INTEGERS top_high = I(zero)(), top_low = top_high;
     VECTOR magics;
     s->kb = NAME(exponent_vector)(V(max)(s->second, V(sub)(s->first, V(set)(SPREAD))));
@@ -68,11 +81,11 @@ static void NAME(sum_group)(NAME(row_group) *g, NAME(lanes) *s, const softmax_jo
     V(store)(magic, magics);
     V(store)(floor_score, NAME(floor_vector)(s->kb));
     s->top = NAME(term_vector)(s->first, zero, magics, job->kind, &top_high, &top_low);
-    for (int i = 0; i < LANES; i++) {
-        const REAL *z = g->x + (int64_t)i * columns, *ahead = z + (int64_t)LANES * columns;
-        if (ahead + columns > end) ahead = z;
-        NAME(terms)(z, NULL, columns, magic[i], floor_score[i], ahead, keep ? NAME(group_terms)(g, job, i) : NULL, job->kind, &high[i], &low[i]);
+    for (int i = 0; i < g->rows; i++) {
+        const REAL *z = g->x + (int64_t)i * columns;
+        const ahead_lines ahead = {(uintptr_t)z + (uintptr_t)g->rows * (uintptr_t)columns * sizeof(REAL), LANES * sizeof(REAL)};
         if (before) NAME(finish_group_row)(before, job, i, streams);
+        NAME(terms)(z, NULL, columns, magic[i], floor_score[i], ahead, keep ? NAME(group_terms)(g, job, i) : NULL, job->kind, &high[i], &low[i]);
     }
     s->high = I(sub)(I(load)(high), I(sub)(top_high, I(set)(NAME(bits_of)(HIGH_MAGIC))));
     s->low = I(sub)(I(load)(low), I(sub)(top_low, I(set)(NAME(bits_of)(LOW_MAGIC))));
@@ -87,29 +100,35 @@ static void NAME(sum_group)(NAME(row_group) *g, NAME(lanes) *s, const softmax_jo
 static void NAME(store_group_logsumexp)(const NAME(row_group) *g, const NAME(lanes) *s, const softmax_job *job) {
     REAL value[LANES];
     V(store)(value, s->value);
-    for (int i = 0; i < LANES; i++) store_real(job->out.data + (g->row + i) * job->out.row_stride[0], job->out.type, (double)value[i]);
+    for (int i = 0; i < g->rows; i++) store_real(job->out.data + (g->row + i) * job->out.row_stride[0], job->out.type, (double)value[i]);
 }
 
 static void NAME(finish_group)(const NAME(row_group) *g, const softmax_job *job, int streams) {
-    for (int i = 0; g && i < LANES; i++) NAME(finish_group_row)(g, job, i, streams);
+    for (int i = 0; g && i < g->rows; i++) NAME(finish_group_row)(g, job, i, streams);
 }
 
-static void NAME(group_rows)(const NAME(work) *work, const softmax_job *job, int64_t first, int64_t last, REAL *scratch) {
+static void NAME(group_rows)(const softmax_job *job, int64_t first, int64_t last, REAL *scratch, int streams) {
     NAME(row_group) group[2];
     const NAME(row_group) *before = NULL;
     NAME(lanes) s;
-    int64_t row = first;
-    int now = 0, streams = work->streams && (scratch || job->op == OPERATION_LOG_SOFTMAX);
-    for (; row + LANES <= last; row += LANES) {
+    int columns = (int)job->columns, most = NAME(rows_of_group)(columns, streams), now = 0;
+    for (int64_t row = first; row < last; row += most) {
         NAME(row_group) *g = &group[now];
         g->row = row;
-        g->x = work->end - (last - row) * job->columns;
-        g->terms = scratch ? scratch + now * LANES * NAME(terms_pitch)((int)job->columns) : NULL;
-        if (!NAME(find_group_tops)(g, &s, (int)job->columns)) {
-            NAME(forward_rows)(job, row, row + LANES);
+        g->rows = last - row < most ? (int)(last - row) : most;
+        g->x = (const REAL *)(const void *)job->x.data + row * columns;
+        g->terms = scratch; /* row by row, the group before has done with its own */
+        if (!NAME(find_group_tops)(g, &s, columns)) {
+            NAME(finish_group)(before, job, streams);
+            before = NULL;
+            NAME(forward_rows)(job, row, row + g->rows);
             continue;
         }
-        NAME(sum_group)(g, &s, job, before, work->end, streams);
+        if (before && before->rows > g->rows) {
+            NAME(finish_group)(before, job, streams);
+            before = NULL;
+        }
+        NAME(sum_group)(g, &s, job, before, streams);
         before = g;
         now ^= 1;
         if (job->op == OPERATION_LOGSUMEXP) {
@@ -118,27 +137,27 @@ static void NAME(group_rows)(const NAME(work) *work, const softmax_job *job, int
         }
     }
     NAME(finish_group)(before, job, streams);
-    NAME(forward_rows)(job, row, last);
     if (streams) stream_end();
 }
 
-/* Longer rows that come from memory are faster one by one: the processor foresees what is read, while the groups of two come and go. */
-#if !defined(GROUP_COLUMNS_FROM_MEMORY)
-#define GROUP_COLUMNS_FROM_MEMORY 512
-#endif
+/* Whether rows lie one after another and their elements are the scores. */
+static int NAME(rows_are_scores)(const softmax_job *job) {
+    place p = place_of_row(job, 0);
+    NAME(source) source = NAME(source_of_row)(job, &p);
+    return source.direct && source.limit == job->columns && !job->causal && !job->lengths.data && job->dimensions == 1 &&
+           (job->rows == 1 || job->x.row_stride[0] == job->columns * (int64_t)sizeof(REAL));
+}
 
 /* Rows [first, last) of a forward, whatever they are. */
 static void NAME(all_rows)(const softmax_job *job, int64_t first, int64_t last) {
-    int one_block = job->columns > SHORT_COLUMNS && job->columns <= SOFTMAX_BLOCK_COLUMNS && last - first >= LANES &&
-                    (job->columns <= GROUP_COLUMNS_FROM_MEMORY || !softmax_cpu_is_large(job));
+    int one_block = job->columns > SHORT_COLUMNS && job->columns <= SOFTMAX_BLOCK_COLUMNS && last - first > 1;
     int plain = job->op == OPERATION_LOGSUMEXP ||
                 ((job->op == OPERATION_SOFTMAX || job->op == OPERATION_LOG_SOFTMAX) && job->out.type == REAL_ELEMENT && is_contiguous(&job->out));
-    if (one_block && plain) {
-        NAME(work) work = NAME(work_of_rows)(job, first, last);
-        if (work.direct) {
-            NAME(group_rows)(&work, job, first, last, work.streams && job->op == OPERATION_SOFTMAX ? (REAL *)softmax_cpu_scratch() : NULL);
-            return;
-        }
+    if (one_block && plain && NAME(rows_are_scores)(job)) {
+        int streams = NAME(forward_streams)(job), keeps = streams && job->op == OPERATION_SOFTMAX;
+        REAL *scratch = keeps ? (REAL *)softmax_cpu_scratch() : NULL;
+        NAME(group_rows)(job, first, last, scratch, streams && (scratch || !keeps));
+        return;
     }
     NAME(forward_rows)(job, first, last);
 }

@@ -8,7 +8,7 @@
 typedef struct NAME(loss_row) {
     const softmax_job *job;
     const place *p;
-    NAME(work) *work;
+    int streams;         /* the gradient goes past the caches */
     NAME(source) source;
     row_state state;
     row_total total;
@@ -33,14 +33,12 @@ typedef struct NAME(loss_row) {
 static void NAME(loss_reduce)(NAME(loss_row) *row) {
     const softmax_job *job = row->job;
     NAME(row_sum) sum = NAME(row_sum_begin)(&row->state);
-    REAL buffer[SOFTMAX_BLOCK_COLUMNS], low_buffer[SOFTMAX_BLOCK_COLUMNS];
-    for (int64_t c = 0; c < job->columns; c += SOFTMAX_BLOCK_COLUMNS) {
+    NAME(block_walk) walk;
+    for (NAME(walk_begin)(&walk, job, row->p, 0, job->columns); walk.count > 0; NAME(walk_on)(&walk)) {
         NAME(block) block;
-        int count = NAME(block_columns)(c, job->columns);
-        const REAL *low, *z = NAME(scores)(&row->source, c, count, buffer, low_buffer, &low);
-        NAME(block_sum_ahead)(row->work, NULL, z, NULL, count, job->kind, row->terms ? row->terms + c : NULL, &block);
+        NAME(walk_terms)(&walk, row->terms ? row->terms + walk.column : NULL, &block);
         NAME(row_sum_add)(&sum, &block, job->kind);
-        if (row->terms) row->places[c / SOFTMAX_BLOCK_COLUMNS] = NAME(place_in_row)(&block);
+        if (row->terms) row->places[walk.column / SOFTMAX_BLOCK_COLUMNS] = NAME(place_in_row)(&block);
     }
     NAME(row_sum_end)(&sum);
 }
@@ -126,7 +124,7 @@ static void NAME(plain_gradient)(const NAME(loss_row) *row) {
     NAME(row_result) r = NAME(result_of_state)(&row->state, job->kind, 0, 0);
     double size = fabs(factor.hi);
     int direct = job->out.type == REAL_ELEMENT && is_contiguous(&job->out);
-    int streams = direct && size <= 1.0 && row->work->streams;
+    int streams = direct && size <= 1.0 && row->streams;
     double target = NAME(target_gradient)(row);
     r.factor = pair_multiply(r.factor, factor);
     r.most = pair_multiply(r.most, factor);
@@ -364,14 +362,17 @@ static void NAME(add_to_totals)(loss_totals *totals, NAME(loss_value) loss) {
     }
 }
 
+/* Results go past the cache, but for lines that are there already. */
+static int NAME(loss_streams)(const softmax_job *job) { return job->out.data && job->out.data != job->x.data && softmax_cpu_streams(job); }
+
 /* All but the state and what follows from it. */
-static void NAME(loss_row_begin)(NAME(loss_row) *row, NAME(work) *work, const softmax_job *job, const place *p) {
+static void NAME(loss_row_begin)(NAME(loss_row) *row, const softmax_job *job, const place *p) {
     double weight = 1.0;
     pair on_weight = {1.0, 0.0};
     memset(row, 0, offsetof(NAME(loss_row), places));
     row->job = job;
     row->p = p;
-    row->work = work;
+    row->streams = NAME(loss_streams)(job);
     row->last = job->columns;
     row->target = -1;
     row->keep = two_sum(1.0, -job->label_smoothing);
@@ -413,29 +414,22 @@ static void NAME(loss_row_end)(NAME(loss_row) *row, const loss_divisors *divisor
     }
 }
 
-static void NAME(cross_entropy_row)(NAME(work) *work, const softmax_job *job, const place *p, const loss_divisors *divisors, loss_totals *totals) {
+static void NAME(cross_entropy_row)(const softmax_job *job, const place *p, const loss_divisors *divisors, loss_totals *totals) {
     NAME(loss_row) row;
-    NAME(loss_row_begin)(&row, work, job, p);
+    NAME(loss_row_begin)(&row, job, p);
     if (job->out.data && !row.ignored && job->columns <= LOSS_BLOCKS * SOFTMAX_BLOCK_COLUMNS) row.terms = (REAL *)softmax_cpu_scratch();
     if (!row.ignored && row.target >= 0) row.target_score = NAME(score_of_target)(&row.source, row.target);
     if (!row.ignored || job->row_logsumexp.data) NAME(loss_reduce)(&row);
     NAME(loss_row_end)(&row, divisors, totals);
 }
 
-/* Results go past the cache, but for lines that are there already. */
-static int NAME(loss_streams)(const softmax_job *job) { return job->out.data && job->out.data != job->x.data && softmax_cpu_streams(job); }
-
 /* Rows [first, last). */
 static void NAME(cross_entropy_rows)(const softmax_job *job, int64_t first, int64_t last, const loss_divisors *divisors, loss_totals *totals) {
-    NAME(work) work;
-    if (first >= last) return;
-    work = NAME(work_of_rows)(job, first, last);
-    work.streams = NAME(loss_streams)(job);
     for (int64_t row = first; row < last; row++) {
         place p = place_of_row(job, row);
-        NAME(cross_entropy_row)(&work, job, &p, divisors, totals);
+        NAME(cross_entropy_row)(job, &p, divisors, totals);
     }
-    if (work.streams) stream_end();
+    if (NAME(loss_streams)(job)) stream_end();
 }
 
 /* Columns [first, last) of a row that is split over threads: a hard target, and no other column counts in the loss. */
@@ -448,13 +442,11 @@ static void NAME(cross_entropy_reduce)(const softmax_job *job, const place *p, i
 
 static void NAME(cross_entropy_finish)(const softmax_job *job, const place *p, int64_t first, int64_t last, const row_partial *partial) {
     NAME(loss_row) row;
-    NAME(work) work = NAME(work_of_columns)(job, p, last);
-    work.streams = NAME(loss_streams)(job);
-    NAME(loss_row_begin)(&row, &work, job, p);
+    NAME(loss_row_begin)(&row, job, p);
     row.state = partial->state;
     row.target_score = (REAL)partial->target_score;
     row.first = first;
     row.last = last;
     NAME(loss_row_end)(&row, partial->divisors, partial->totals);
-    if (work.streams) stream_end();
+    if (NAME(loss_streams)(job)) stream_end();
 }

@@ -106,7 +106,8 @@ static void NAME(lanes_classify)(NAME(lanes) *s, const softmax_job *job, const R
 static ALWAYS_INLINE void NAME(lanes_terms_loop)(REAL *tile, int count, VECTOR magics, VECTOR floors, int keep, arithmetic kind, INTEGERS *high,
                                                  INTEGERS *low, const char *ahead, int64_t stride) {
     INTEGERS h = I(zero)(), l = I(zero)(), h2 = h, l2 = l;
-    int j = NAME(piped_vectors)(tile, count * LANES, magics, floors, (const REAL *)(const void *)ahead, stride, keep ? tile : NULL, kind, &h, &l) / LANES;
+    const ahead_lines lines = {(uintptr_t)ahead, stride};
+    int j = NAME(piped_vectors)(tile, count * LANES, magics, floors, lines, keep ? tile : NULL, kind, &h, &l) / LANES;
     for (; j + 2 <= count; j += 2) {
         prefetch_line(ahead + j * stride);
         prefetch_line(ahead + (j + 1) * stride);
@@ -135,12 +136,13 @@ static void NAME(lanes_terms_apart)(NAME(lanes) *s, REAL *tile, int count, VECTO
     V(store)(floor_score, floors);
     for (int i = 0; i < LANES; i++) {
         TERM t = NAME(term_fast)(first[i], 0, magic[i], kind);
+        const ahead_lines nothing = {(uintptr_t)z, 0};
         int wide = s->wide >> i & 1;
         for (int j = 0; j < count; j++) z[j] = tile[j * LANES + i];
         if (wide)
             NAME(wide_terms)(z, NULL, count, magic[i], floor_score[i], v, kind, &high[i], &low[i]);
         else
-            NAME(terms)(z, NULL, count, magic[i], floor_score[i], z, v, kind, &high[i], &low[i]);
+            NAME(terms)(z, NULL, count, magic[i], floor_score[i], nothing, v, kind, &high[i], &low[i]);
         high[i] -= t.high;
         low[i] -= t.low;
         top[i] = t.v;

@@ -53,7 +53,7 @@ static int64_t last_cache_bytes(void) {
 }
 
 int softmax_cpu_is_large(const softmax_job *job) {
-    return (double)job->rows * (double)job->columns * (double)element_bytes(job->out.type) > (double)last_cache_bytes();
+    return (double)job->rows * (double)job->columns * (double)element_bytes(job->out.type) >= (double)(last_cache_bytes() / 4);
 }
 
 int softmax_cpu_streams(const softmax_job *job) {

@@ -9,9 +9,9 @@
 
 /* terms_loop's beginning: whole vectors, how many columns of them; 0 where this set or kind has no such form. magic and floors may differ
  * from lane to lane. */
-static ALWAYS_INLINE int piped_vectors_double(const double *z, int count, vd magic, vd floors, const double *ahead,
-                                              int64_t ahead_stride, double *v, arithmetic kind, vl *high, vl *low) {
-    (void)ahead_stride, (void)z, (void)count, (void)magic, (void)floors, (void)ahead, (void)v, (void)kind, (void)high, (void)low;
+static ALWAYS_INLINE int piped_vectors_double(const double *z, int count, vd magic, vd floors, ahead_lines ahead,
+                                              double *v, arithmetic kind, vl *high, vl *low) {
+    (void)z, (void)count, (void)magic, (void)floors, (void)ahead, (void)v, (void)kind, (void)high, (void)low;
     return 0;
 }
 
@@ -63,25 +63,24 @@ static ALWAYS_INLINE void term_pipeline_step(term_pipeline *p, const float *z, f
     p->s4 = in.s3, p->w4 = in.w3, p->r4 = in.r3;
 }
 
-static ALWAYS_INLINE int piped_vectors_float(const float *z, int count, vf magic, vf floors, const float *ahead,
-                                             int64_t ahead_stride, float *v, arithmetic kind, vi *high, vi *low) {
+static ALWAYS_INLINE int piped_vectors_float(const float *z, int count, vf magic, vf floors, ahead_lines ahead,
+                                             float *v, arithmetic kind, vi *high, vi *low) {
     term_pipeline p;
     const int step = VF_LANES, stores = v != NULL, whole = count / step * step;
     const float *end = z + whole;
-    uintptr_t line = (uintptr_t)ahead;
     if (kind != ARITHMETIC_32 || whole < 8 * step) return 0;
     p.magic = vf_add(magic, vf_set(127.0f)); /* an integer more: the exponent's bits come out biased */
     p.floors = floors;
     p.t1 = p.r1 = p.low1 = p.rr1 = p.s2 = p.p2 = p.rr2 = p.r2 = p.low2 = p.s3 = p.w3 = p.q3 = p.r3 = p.s4 = p.w4 = p.r4 = p.a4 = vf_set(0.0f);
     p.high = *high, p.low = *low;
+    for (int i = 0; i < PIPELINE_STAGES - 1; i++) prefetch_next(&ahead);
     term_pipeline_step(&p, z, v, stores, 0, 0);
     term_pipeline_step(&p, z + step, v, stores, 0, 1);
     term_pipeline_step(&p, z + 2 * step, v, stores, 0, 2);
     term_pipeline_step(&p, z + 3 * step, v, stores, 0, 3);
     for (z += 4 * step; z < end; z += step) {
         if (stores) v += step;
-        prefetch_line((const void *)line);
-        line += (uintptr_t)ahead_stride;
+        prefetch_next(&ahead);
         term_pipeline_step(&p, z, v, stores, 0, 4);
     }
     term_pipeline_step(&p, z, stores ? v + step : v, stores, 1, 4);
@@ -95,9 +94,9 @@ static ALWAYS_INLINE int piped_vectors_float(const float *z, int count, vf magic
 
 #else
 
-static ALWAYS_INLINE int piped_vectors_float(const float *z, int count, vf magic, vf floors, const float *ahead,
-                                             int64_t ahead_stride, float *v, arithmetic kind, vi *high, vi *low) {
-    (void)ahead_stride, (void)z, (void)count, (void)magic, (void)floors, (void)ahead, (void)v, (void)kind, (void)high, (void)low;
+static ALWAYS_INLINE int piped_vectors_float(const float *z, int count, vf magic, vf floors, ahead_lines ahead,
+                                             float *v, arithmetic kind, vi *high, vi *low) {
+    (void)z, (void)count, (void)magic, (void)floors, (void)ahead, (void)v, (void)kind, (void)high, (void)low;
     return 0;
 }
 

@@ -13,6 +13,17 @@
 /* A function of its own, with the registers to itself: merged into others, the compiler keeps their constants in them. */
 #define APART static __attribute__((noinline))
 
+/* What is read soon: a line, and how far it is from one vector's to the next's. */
+typedef struct ahead_lines {
+    uintptr_t line;
+    int64_t step;
+} ahead_lines;
+
+static ALWAYS_INLINE void prefetch_next(ahead_lines *ahead) {
+    prefetch_line((const void *)ahead->line);
+    ahead->line += (uintptr_t)ahead->step;
+}
+
 /* Included after a vector_*.h. From z = k ln2_hi + r + low and t = magic + k. */
 static ALWAYS_INLINE vf term_vector_from_reduced(vf r, vf low, vf t, vf magic, arithmetic kind, vi *high_digits, vi *low_digits) {
     vf p, v, a, b;
