@@ -15,9 +15,12 @@ static int is_forward(const softmax_job *job) {
 
 #define FEW_ROWS 2 /* a vector of rows costs as much as so many on their own */
 
+/* lane_scores.h */
+static int lanes_take_scale(const softmax_job *job) { return job->scale >= 0x1p-100 && job->scale <= 0x1p100; }
+
 /* Rows that are worked on as many at a time as a vector has lanes. */
 static int are_short_rows(const softmax_job *job) {
-    return is_forward(job) && job->columns > 0 && job->columns <= SHORT_COLUMNS && job->scale == 1.0 && !job->bias.data;
+    return is_forward(job) && job->columns > 0 && job->columns <= SHORT_COLUMNS && lanes_take_scale(job);
 }
 
 /* Neighbouring rows lie side by side, element by element. */
@@ -29,7 +32,7 @@ static int are_side_by_side(const softmax_job *job, const operand *a) {
 static int are_strips(const softmax_job *job) {
     int64_t neighbours = job->shape[job->dimensions - 1];
     return is_forward(job) && job->columns > 1 && neighbours >= (is_double(job) ? VD_LANES : VF_LANES) / 2 && job->scale == 1.0 &&
-           !job->bias.data && scores_are_elements_float(job) && are_side_by_side(job, &job->x) && are_side_by_side(job, &job->out);
+           !job->bias.data && job->softcap == 0.0 && !job->mask.data && !job->lengths.data && !job->causal && are_side_by_side(job, &job->x) && are_side_by_side(job, &job->out);
 }
 
 

@@ -23,13 +23,13 @@ static ALWAYS_INLINE half_total total_of_half(const lanes_float *s, vd e_max, vd
 }
 
 /* exp_of_maximum for 16-bit results: the maximum's term relative to its own k. */
-static ALWAYS_INLINE vf short_exp_of_maximum(vf first, unsigned wide, arithmetic kind, vf *k) {
+static ALWAYS_INLINE vf short_exp_of_maximum(vf first, vf first_low, unsigned wide, arithmetic kind, vf *k) {
     vi high = vi_zero(), low = high;
     vf magic, v;
     *k = exponent_vector_float(first);
     magic = vf_sub(vf_set(TERM32_MAGIC + SOFTMAX_BIAS), *k);
-    v = term_vector_float(first, vf_set(0.0f), magic, kind, &high, &low);
-    if (wide) {
+    v = term_vector_float(first, first_low, magic, kind, &high, &low);
+    if (wide) { /* of scores without low parts */
         float z[VF_LANES], m[VF_LANES], e[VF_LANES];
         vf_store(z, first);
         vf_store(m, magic);
@@ -41,10 +41,11 @@ static ALWAYS_INLINE vf short_exp_of_maximum(vf first, unsigned wide, arithmetic
 
 /* Totals of `groups` groups: two halves of each. */
 static ALWAYS_INLINE void totals_of_groups(const lanes_float *s, int groups, arithmetic kind, half_total *t) {
-    vd e[MOST_MAXIMA], k[MOST_MAXIMA], first[MOST_MAXIMA];
+    vd e[MOST_MAXIMA], k[MOST_MAXIMA], first[MOST_MAXIMA], first_low[MOST_MAXIMA];
+    vm low_parts = vm_none();
     if (arithmetic_is_short(kind)) {
         for (int g = 0; g < groups; g++) {
-            vf power, v = short_exp_of_maximum(s[g].first, s[g].wide, kind, &power);
+            vf power, v = short_exp_of_maximum(s[g].first, s[g].first_low, s[g].wide, kind, &power);
             for (int i = 0; i < 2; i++) {
                 e[2 * g + i] = vd_mul(vd_of_floats(v, i), vd_set(0x1p-4));
                 k[2 * g + i] = vd_of_floats(power, i);
@@ -52,7 +53,13 @@ static ALWAYS_INLINE void totals_of_groups(const lanes_float *s, int groups, ari
         }
     } else {
         for (int i = 0; i < 2 * groups; i++) first[i] = vd_of_floats(s[i / 2].first, i % 2);
-        exp_of_maximum_vectors(2 * groups, first, e, k);
+        for (int g = 0; g < groups; g++) low_parts = vf_or_at_least(low_parts, vf_abs(s[g].first_low), vf_set(0x1p-149f));
+        if (vm_any(low_parts)) {
+            for (int i = 0; i < 2 * groups; i++) first_low[i] = vd_of_floats(s[i / 2].first_low, i % 2);
+            exp_of_maximum_pairs(2 * groups, first, first_low, e, k);
+        } else {
+            exp_of_maximum_vectors(2 * groups, first, e, k);
+        }
     }
     for (int i = 0; i < 2 * groups; i++) t[i] = total_of_half(&s[i / 2], e[i], k[i], i % 2);
 }
@@ -80,20 +87,23 @@ static ALWAYS_INLINE void factor_of_group(lanes_float *s, arithmetic kind, const
 }
 
 static ALWAYS_INLINE void logarithm_of_group(lanes_float *s, lane_want want, const half_total t[2]) {
-    vd result[2];
+    vd result[2], result_low[2];
     vf value;
     for (int i = 0; i < 2; i++) {
         vd_pair log = log1p_vectors(vd_div(t[i].rest, t[i].e_max));
         if (want == LANE_LOG) {
             result[i] = vd_sub(vd_set(0.0), log.hi);
+            result_low[i] = log.lo;
         } else {
             vd_pair sum = two_sum_vectors(vd_of_floats(s->first, i), log.hi);
-            result[i] = vd_add(sum.hi, vd_add(sum.lo, log.lo));
+            result[i] = vd_add(sum.hi, vd_add(sum.lo, vd_add(log.lo, vd_of_floats(s->first_low, i))));
         }
     }
     value = vf_of_doubles(result[0], result[1]);
     if (want == LANE_LOG) {
         s->minus_log = value;
+        for (int i = 0; i < 2; i++) result_low[i] = vd_sub(vd_sub(result[i], vd_of_floats(value, i)), result_low[i]);
+        s->minus_log_low = vf_of_doubles(result_low[0], result_low[1]);
         return;
     }
     value = vf_unbias(value, vf_set(0x1p-126f), 0);
@@ -118,10 +128,11 @@ APART void read_lanes_float(lanes_float *s, int groups, arithmetic kind, lane_wa
 
 /* Pairs all along: lane by lane. */
 static void read_group_double(lanes_double *s, arithmetic kind, lane_want want) {
-    double first[VD_LANES], kb[VD_LANES], top[VD_LANES], hi[VD_LANES], lo[VD_LANES], cut[VD_LANES], most[VD_LANES], minus_log[VD_LANES],
+    double first[VD_LANES], first_low[VD_LANES], minus_log_low[VD_LANES], kb[VD_LANES], top[VD_LANES], hi[VD_LANES], lo[VD_LANES], cut[VD_LANES], most[VD_LANES], minus_log[VD_LANES],
         value[VD_LANES], usual[VD_LANES];
     uint64_t high[VD_LANES], low[VD_LANES];
     vd_store(first, s->first);
+    vd_store(first_low, s->first_low);
     vd_store(kb, s->kb);
     vd_store(top, s->top);
     vd_store(value, s->value);
@@ -132,10 +143,10 @@ static void read_group_double(lanes_double *s, arithmetic kind, lane_want want) 
         row_state row = row_state_empty();
         block_double block;
         row_result_double r;
-        hi[i] = lo[i] = cut[i] = most[i] = minus_log[i] = 0;
+        hi[i] = lo[i] = cut[i] = most[i] = minus_log[i] = minus_log_low[i] = 0;
         if (usual[i] == 0) continue;
         block.kb = (int64_t)kb[i];
-        row.maximum = score_of_value(first[i]);
+        row.maximum = score_of_pair(first[i], first_low[i]);
         set_rest_double(&block, high[i], low[i]);
         add_rest_double(&row.rest, &block);
         if (want == LANE_LOGSUMEXP) {
@@ -145,6 +156,7 @@ static void read_group_double(lanes_double *s, arithmetic kind, lane_want want) 
         r = result_of_state_double(&row, kind, want == LANE_LOG, 0);
         if (want == LANE_LOG) {
             minus_log[i] = 0.0 - r.log.hi;
+            minus_log_low[i] = (-r.log.hi - minus_log[i]) - r.log.lo;
         } else {
             pair g;
             int64_t exponent = block.kb - SOFTMAX_BIAS - r.k + 256;
@@ -160,6 +172,7 @@ static void read_group_double(lanes_double *s, arithmetic kind, lane_want want) 
     s->cut = vd_load(cut);
     s->most = vd_load(most);
     s->minus_log = vd_load(minus_log);
+    s->minus_log_low = vd_load(minus_log_low);
     s->value = vd_load(value);
 }
 

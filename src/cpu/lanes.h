@@ -1,5 +1,6 @@
 /* One row per lane: the arithmetic of one block of LANES rows, at most SOFTMAX_BLOCK_COLUMNS columns, where no lane meets another. The
- * scores are a tile: column j of the rows is the vector at tile + j LANES. A template like block.h; the bits are block.h's and forward.h's. */
+ * scores are a tile: column j of the rows is the vector at tile + j LANES; scores with low parts have another tile of them (else NULL). A template
+ * like block.h; the bits are block.h's and forward.h's. */
 
 #if !defined(LANES_CONSTANT)
 #define LANES_CONSTANT 1 /* some results are `value` */
@@ -10,6 +11,7 @@
 typedef struct NAME(lanes) {
     VECTOR first; /* as top_two */
     VECTOR second;
+    VECTOR first_low; /* the largest low part of scores that equal first */
     VECTOR sum; /* of scores: NaN if there is a NaN, or both infinities */
     VECTOR kb;
     VECTOR top; /* the maximum's v */
@@ -20,6 +22,7 @@ typedef struct NAME(lanes) {
     VECTOR cut;
     VECTOR most;
     VECTOR minus_log; /* log_softmax */
+    VECTOR minus_log_low;
     VECTOR value;     /* logsumexp; of constant lanes the result, else 0 */
     VECTOR usual;     /* 0 in constant lanes, else 1 */
     unsigned wide;    /* bit i, lane i: its terms are wide_terms */
@@ -32,7 +35,7 @@ typedef struct NAME(lanes) {
 
 static inline void NAME(lanes_begin)(NAME(lanes) *s) {
     s->first = s->second = V(set)(-(REAL)INFINITY);
-    s->sum = s->value = s->minus_log = V(set)(0);
+    s->sum = s->value = s->minus_log = s->minus_log_low = s->first_low = V(set)(0);
     s->factor_hi = s->factor_lo = s->cut = s->most = s->sum;
     s->usual = V(set)(1);
     s->wide = s->far = s->constant = 0;
@@ -62,14 +65,23 @@ APART void NAME(lanes_scan)(NAME(lanes) *s, const REAL *tile, int count) {
     s->sum = sum;
 }
 
+/* first_low, once first is known. */
+APART void NAME(lanes_first_low)(NAME(lanes) *s, const REAL *tile, const REAL *low, int count) {
+    const VECTOR first = s->first, nothing = V(set)(-(REAL)INFINITY);
+    VECTOR top = nothing;
+    for (int j = 0; j < count; j++) top = V(max)(top, V(select)(V(load)(tile + j * LANES), first, V(load)(low + j * LANES), nothing));
+    s->first_low = V(select)(top, V(set)(-LARGEST), top, V(set)(0));
+}
+
 static int NAME(lane_has_nan)(const REAL *tile, int count, int lane) {
     for (int j = 0; j < count; j++)
         if (tile[j * LANES + lane] != tile[j * LANES + lane]) return 1;
     return 0;
 }
 
-/* Some lane has a maximum that is not finite or large, or a NaN: which, and what becomes of it. */
-static void NAME(lanes_classify)(NAME(lanes) *s, const softmax_job *job, const REAL *tile, int count) {
+/* Some lane has a maximum that is not finite or large, or a NaN: which, and what becomes of it. Scores with low parts are not looked into: a NaN
+ * may stand for what is too large for a pair, and large ones are rare. */
+static void NAME(lanes_classify)(NAME(lanes) *s, const softmax_job *job, const REAL *tile, int has_low, int count) {
     REAL first[LANES], second[LANES], sum[LANES], value[LANES], usual[LANES];
     V(store)(first, s->first);
     V(store)(second, s->second);
@@ -80,7 +92,7 @@ static void NAME(lanes_classify)(NAME(lanes) *s, const softmax_job *job, const R
         value[i] = 0;
         usual[i] = 1;
         if (size < WIDE_FROM && sum[i] == sum[i]) continue;
-        if (size >= SCORE_LIMIT && size <= LARGEST) {
+        if ((size >= SCORE_LIMIT && size <= LARGEST) || (has_low && !(f < 0 && sum[i] == sum[i] && size > LARGEST))) {
             s->far |= 1u << i;
         } else if (sum[i] == sum[i] && size < SCORE_LIMIT) {
             s->wide |= 1u << i;
@@ -102,12 +114,41 @@ static void NAME(lanes_classify)(NAME(lanes) *s, const softmax_job *job, const R
     s->usual = V(load)(usual);
 }
 
+/* Two vectors of scores with low parts become values. */
+static ALWAYS_INLINE void NAME(two_low_terms)(REAL *tile, const REAL *lows, VECTOR magics, VECTOR floors, int keep, arithmetic kind, INTEGERS *h,
+                                              INTEGERS *l, INTEGERS *h2, INTEGERS *l2) {
+    VECTOR x = V(load)(tile), y = V(load)(tile + LANES);
+    VECTOR x_low = V(keep_from)(x, floors, V(load)(lows)), y_low = V(keep_from)(y, floors, V(load)(lows + LANES));
+    x = NAME(term_vector)(V(max)(x, floors), x_low, magics, kind, h, l);
+    y = NAME(term_vector)(V(max)(y, floors), y_low, magics, kind, h2, l2);
+    if (keep) {
+        V(store)(tile, x);
+        V(store)(tile + LANES, y);
+    }
+}
+
 /* Scores of the tile become values v (kept only where `keep`); their digits are added up. */
-static ALWAYS_INLINE void NAME(lanes_terms_loop)(REAL *tile, int count, VECTOR magics, VECTOR floors, int keep, arithmetic kind, INTEGERS *high,
-                                                 INTEGERS *low, const char *ahead, int64_t stride) {
+static ALWAYS_INLINE void NAME(lanes_terms_loop)(REAL *tile, const REAL *lows, int count, VECTOR magics, VECTOR floors, int keep, arithmetic kind,
+                                                 INTEGERS *high, INTEGERS *low, const char *ahead, int64_t stride) {
     INTEGERS h = I(zero)(), l = I(zero)(), h2 = h, l2 = l;
     const ahead_lines lines = {(uintptr_t)ahead, stride};
-    int j = NAME(piped_vectors)(tile, count * LANES, magics, floors, lines, keep ? tile : NULL, kind, &h, &l) / LANES;
+    int j = 0;
+    if (lows) {
+        for (; j + 2 <= count; j += 2) {
+            prefetch_line(ahead + j * stride);
+            prefetch_line(ahead + (j + 1) * stride);
+            NAME(two_low_terms)(tile + j * LANES, lows + j * LANES, magics, floors, keep, kind, &h, &l, &h2, &l2);
+        }
+        if (j < count) {
+            VECTOR x = V(load)(tile + j * LANES), x_low = V(keep_from)(x, floors, V(load)(lows + j * LANES));
+            x = NAME(term_vector)(V(max)(x, floors), x_low, magics, kind, &h, &l);
+            if (keep) V(store)(tile + j * LANES, x);
+        }
+        *high = I(add)(h, h2);
+        *low = I(add)(l, l2);
+        return;
+    }
+    j = NAME(piped_vectors)(tile, count * LANES, magics, floors, lines, keep ? tile : NULL, kind, &h, &l) / LANES;
     for (; j + 2 <= count; j += 2) {
         prefetch_line(ahead + j * stride);
         prefetch_line(ahead + (j + 1) * stride);
@@ -155,12 +196,14 @@ static void NAME(lanes_terms_apart)(NAME(lanes) *s, REAL *tile, int count, VECTO
 }
 
 /* From the two largest to the terms. What the caller wants next is prefetched meanwhile, a line a column. */
-APART void NAME(lanes_sum)(NAME(lanes) *s, const softmax_job *job, REAL *tile, int count, int keep, const char *ahead, int64_t stride) {
+APART void NAME(lanes_sum)(NAME(lanes) *s, const softmax_job *job, REAL *tile, const REAL *lows, int count, int keep, const char *ahead, int64_t stride) {
     VECTOR zero = V(set)(0), magics, floors, near;
     INTEGERS high = I(zero)(), low = high, fixed;
     arithmetic kind = job->kind;
     s->first = V(add)(s->first, zero);
-    if (vm_any(V(or_nan)(V(or_at_least)(vm_none(), V(abs)(s->first), V(set)(WIDE_FROM)), s->sum))) NAME(lanes_classify)(s, job, tile, count);
+    if (vm_any(V(or_nan)(V(or_at_least)(vm_none(), V(abs)(s->first), V(set)(WIDE_FROM)), s->sum)))
+        NAME(lanes_classify)(s, job, tile, lows != NULL, count);
+    if (lows) NAME(lanes_first_low)(s, tile, lows, count);
     near = V(max)(s->second, V(sub)(s->first, V(set)(SPREAD)));
     s->kb = NAME(exponent_vector)(near);
     magics = V(sub)(V(set)(MAGIC + SOFTMAX_BIAS), s->kb);
@@ -169,12 +212,14 @@ APART void NAME(lanes_sum)(NAME(lanes) *s, const softmax_job *job, REAL *tile, i
         NAME(lanes_terms_apart)(s, tile, count, magics, floors, keep, kind);
         return;
     }
-    s->top = NAME(term_vector)(s->first, zero, magics, kind, &high, &low); /* the maximum's digits are taken out again */
-#define TERMS(its_kind)                                                                                     \
-    if (keep)                                                                                               \
-        NAME(lanes_terms_loop)(tile, count, magics, floors, 1, its_kind, &s->high, &s->low, ahead, stride); \
-    else                                                                                                    \
-        NAME(lanes_terms_loop)(tile, count, magics, floors, 0, its_kind, &s->high, &s->low, ahead, stride)
+    s->top = NAME(term_vector)(s->first, s->first_low, magics, kind, &high, &low); /* the maximum's digits are taken out again */
+#define TERMS(its_kind)                                                                                           \
+    if (lows)                                                                                                     \
+        NAME(lanes_terms_loop)(tile, lows, count, magics, floors, keep, its_kind, &s->high, &s->low, ahead, stride); \
+    else if (keep)                                                                                                \
+        NAME(lanes_terms_loop)(tile, NULL, count, magics, floors, 1, its_kind, &s->high, &s->low, ahead, stride); \
+    else                                                                                                          \
+        NAME(lanes_terms_loop)(tile, NULL, count, magics, floors, 0, its_kind, &s->high, &s->low, ahead, stride)
     if (sizeof(REAL) == 8) {
         TERMS(ARITHMETIC_64);
     } else if (kind == ARITHMETIC_FLOAT16) {
@@ -189,6 +234,16 @@ APART void NAME(lanes_sum)(NAME(lanes) *s, const softmax_job *job, REAL *tile, i
     s->high = I(sub)(I(sub)(s->high, high), fixed);
     fixed = I(set)((BITS)(count - 1) * NAME(bits_of)(LOW_MAGIC));
     s->low = I(sub)(I(sub)(s->low, low), fixed);
+}
+
+/* log_values_low of one column. */
+static ALWAYS_INLINE VECTOR NAME(lanes_log_low)(const NAME(lanes) *s, VECTOR z, VECTOR low) {
+    const VECTOR zero = V(set)(0);
+    VECTOR d = V(sub)(z, s->first), t = V(sub)(d, z), e = V(add)(V(sub)(z, V(sub)(d, t)), V(sub)(V(sub)(zero, s->first), t)), y;
+    y = V(add)(V(add)(d, s->minus_log), V(add)(V(sub)(V(add)(e, low), s->first_low), s->minus_log_low));
+    y = V(unbias)(y, V(set)(SMALLEST_NORMAL), 0);
+    y = V(select)(d, V(set)(-LARGEST), y, d);
+    return V(add)(V(keep_from)(s->usual, V(set)(1), y), s->value);
 }
 
 /* Results of one column; patch as in s, a constant. */

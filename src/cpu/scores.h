@@ -20,13 +20,9 @@ typedef struct NAME(source) {
     int doubtful;  /* ... and some score among them is not known as a pair */
 } NAME(source);
 
-static NAME(source) NAME(source_of_row)(const softmax_job *job, const place *p) {
-    NAME(source) s;
+/* Columns at or beyond it are masked out of a row. */
+static int64_t NAME(limit_of_row)(const softmax_job *job, const place *p) {
     int64_t limit = job->columns;
-    s.job = job;
-    s.x = row_address(job, &job->x, p);
-    s.bias = row_address(job, &job->bias, p);
-    s.mask = row_address(job, &job->mask, p);
     if (job->lengths.data) {
         int64_t length = load_integer(row_address(job, &job->lengths, p), job->lengths.type);
         length = length < job->first_column ? 0 : length - job->first_column;
@@ -40,7 +36,16 @@ static NAME(source) NAME(source_of_row)(const softmax_job *job, const place *p) 
         if (__builtin_sub_overflow(seen + 1, job->first_column, &seen)) seen = INT64_MIN;
         if (seen < limit) limit = seen;
     }
-    s.limit = limit < 0 ? 0 : limit;
+    return limit < 0 ? 0 : limit;
+}
+
+static NAME(source) NAME(source_of_row)(const softmax_job *job, const place *p) {
+    NAME(source) s;
+    s.job = job;
+    s.x = row_address(job, &job->x, p);
+    s.bias = row_address(job, &job->bias, p);
+    s.mask = row_address(job, &job->mask, p);
+    s.limit = NAME(limit_of_row)(job, p);
     s.plain = job->softcap == 0.0 && job->scale == 1.0 && !s.bias;
     s.direct = s.plain && !s.mask && job->x.type == REAL_ELEMENT && is_contiguous(&job->x);
     s.scale_hi = (REAL)job->scale;

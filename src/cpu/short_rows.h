@@ -6,21 +6,28 @@
 #define SHORT_GROUPS 2 /* of rows that are read out together: one alone is a long chain of operations */
 #endif
 
-/* As many rows as there are lanes, at equal distances: in place, or in `buffer`. */
+/* Rows of an operand: in place, or in a buffer. */
+typedef struct NAME(short_elements) {
+    const REAL *from;
+    int64_t pitch; /* elements */
+} NAME(short_elements);
+
+/* As many rows as there are lanes, at equal distances. */
 typedef struct NAME(short_group) {
     place first;
     int count; /* of its rows; the other lanes hold something */
-    const REAL *in;
-    int64_t in_pitch; /* elements */
+    int limited;
+    NAME(short_elements) in;
+    NAME(short_elements) bias;
     REAL *out;
     int64_t out_pitch;
+    const REAL *lows; /* NULL, or low_tile */
+    int64_t limit[LANES];
     REAL buffer[LANES * SHORT_COLUMNS];
     REAL tile[SHORT_COLUMNS * LANES];
+    REAL bias_buffer[LANES * SHORT_COLUMNS];
+    REAL low_tile[SHORT_COLUMNS * LANES];
 } NAME(short_group);
-
-static int NAME(scores_are_elements)(const softmax_job *job) {
-    return job->softcap == 0.0 && !job->mask.data && !job->lengths.data && !job->causal;
-}
 
 /* Vectors take four columns. */
 static inline int NAME(short_pitch)(int columns) { return columns < 4 ? 4 : columns; }
@@ -32,45 +39,100 @@ static int NAME(rows_in_place)(const NAME(short_group) *g, const softmax_job *jo
            job->shape[d] - g->first.coordinate[d] >= LANES;
 }
 
-APART void NAME(short_scores)(NAME(short_group) *g, const softmax_job *job, int plain) {
+/* The group's rows of an operand: where they are, or gathered into `buffer`. */
+static NAME(short_elements) NAME(gather_rows)(const NAME(short_group) *g, const softmax_job *job, const operand *a, int may_stay, REAL *buffer) {
     int columns = (int)job->columns, pitch = NAME(short_pitch)(columns);
+    NAME(short_elements) e = {buffer, pitch};
     place p = g->first;
-    if (plain && NAME(rows_in_place)(g, job, &job->x)) {
-        g->in = (const REAL *)(const void *)row_address(job, &job->x, &p);
-        g->in_pitch = job->x.row_stride[job->dimensions - 1] / (int64_t)sizeof(REAL);
-        return;
+    if (may_stay && NAME(rows_in_place)(g, job, a)) {
+        e.from = (const REAL *)(const void *)row_address(job, a, &p);
+        e.pitch = a->row_stride[job->dimensions - 1] / (int64_t)sizeof(REAL);
+        return e;
     }
-    if (g->count < LANES || columns < 4) memset(g->buffer, 0, (size_t)(pitch * LANES) * sizeof(REAL));
+    if (g->count < LANES || columns < 4) memset(buffer, 0, (size_t)(pitch * LANES) * sizeof(REAL));
+    for (int i = 0; i < g->count; i++, next_place(job, &p))
+        NAME(gather)(row_address(job, a, &p), a->type, a->column_stride, columns, buffer + i * pitch);
+    return e;
+}
+
+/* What the mask leaves out becomes -inf, on the way to `to`. */
+static void NAME(mask_rows)(const NAME(short_group) *g, const softmax_job *job, NAME(short_elements) *e, REAL *to) {
+    int columns = (int)job->columns, pitch = NAME(short_pitch)(columns), whole = columns / LANES * LANES;
+    int64_t stride = job->mask.column_stride;
+    place p = g->first;
     for (int i = 0; i < g->count; i++, next_place(job, &p)) {
-        REAL *to = g->buffer + i * pitch;
-        if (plain) {
-            NAME(gather)(row_address(job, &job->x, &p), job->x.type, job->x.column_stride, columns, to);
-        } else {
-            NAME(source) source = NAME(source_of_row)(job, &p);
-            const REAL *low, *z = NAME(scores)(&source, 0, columns, to, NULL, &low);
-            if (z != to) memcpy(to, z, (size_t)columns * sizeof(REAL));
+        const uint8_t *mask = (const uint8_t *)row_address(job, &job->mask, &p);
+        const REAL *from = e->from + i * e->pitch;
+        REAL *row = to + i * pitch;
+        uint8_t rest[LANES] = {0};
+        int j = 0;
+        if (stride == 1)
+            for (; j < whole; j += LANES) V(store)(row + j, V(masked)(V(load)(from + j), mask + j));
+        for (; j < columns; j += LANES) {
+            int n = columns - j < LANES ? columns - j : LANES;
+            for (int k = 0; k < n; k++) rest[k] = mask[(j + k) * stride];
+            V(store_part)(row + j, n, V(masked)(V(load_part)(from + j, n, 0), rest));
         }
     }
-    g->in = g->buffer;
-    g->in_pitch = pitch;
+    e->from = to;
+    e->pitch = pitch;
+}
+
+APART void NAME(short_scores)(NAME(short_group) *g, const softmax_job *job) {
+    int softcap = job->softcap != 0.0, bias = job->bias.data != NULL, mask = job->mask.data != NULL;
+    g->limited = job->causal || job->lengths.data;
+    g->lows = NAME(has_low_parts)(job) ? g->low_tile : NULL;
+    g->in = NAME(gather_rows)(g, job, &job->x, !softcap, g->buffer);
+    if (softcap) NAME(softcap_scores)(g->buffer, NAME(short_pitch)((int)job->columns) * g->count, job->softcap);
+    if (bias) g->bias = NAME(gather_rows)(g, job, &job->bias, 1, g->bias_buffer);
+    if (mask && bias) /* a bias of -inf masks out whatever the score is */
+        NAME(mask_rows)(g, job, &g->bias, g->bias_buffer);
+    else if (mask)
+        NAME(mask_rows)(g, job, &g->in, g->buffer);
+    if (g->limited) {
+        place p = g->first;
+        for (int i = 0; i < LANES; i++) {
+            g->limit[i] = i < g->count ? NAME(limit_of_row)(job, &p) : job->columns;
+            if (i < g->count) next_place(job, &p);
+        }
+    }
 }
 
 /* The first of the next four columns; the last four may have been taken already. */
 static inline int NAME(next_four)(int columns, int j) { return j + 4 < columns && j + 8 > columns ? columns - 4 : j + 4; }
 
-APART void NAME(short_tile)(NAME(short_group) *g, int columns) {
+APART void NAME(short_tile)(NAME(short_elements) in, int columns, REAL *tile) {
     VECTOR column[4];
     for (int j = 0; j < columns; j = NAME(next_four)(columns, j)) {
-        V(load_columns)(g->in + j, g->in_pitch, column);
-        for (int k = 0; k < 4; k++) V(store)(g->tile + (j + k) * LANES, column[k]);
+        V(load_columns)(in.from + j, in.pitch, column);
+        for (int k = 0; k < 4; k++) V(store)(tile + (j + k) * LANES, column[k]);
     }
 }
 
-static ALWAYS_INLINE void NAME(short_results)(const NAME(short_group) *g, const NAME(lanes) *s, int columns, int want_log, int patch) {
+/* The group's scores, and of them the two largest. */
+static void NAME(short_scan)(NAME(short_group) *g, const softmax_job *job, NAME(lanes) *s) {
+    int columns = (int)job->columns;
+    NAME(short_scores)(g, job);
+    NAME(short_tile)(g->in, columns, g->tile);
+    NAME(lanes_begin)(s);
+    if (g->lows) {
+        REAL tile[SHORT_COLUMNS * LANES];
+        if (job->bias.data) NAME(short_tile)(g->bias, columns, tile);
+        NAME(lanes_scale)(s, job, g->tile, g->low_tile, job->bias.data ? tile : NULL, columns);
+    }
+    if (g->limited) NAME(lanes_limit)(g->limit, 0, g->tile, g->lows ? g->low_tile : NULL, columns);
+    NAME(lanes_scan)(s, g->tile, columns);
+}
+
+/* low: log_softmax of scores with low parts */
+static ALWAYS_INLINE void NAME(short_results)(const NAME(short_group) *g, const NAME(lanes) *s, int columns, int want_log, int patch, int low) {
     const NAME(lanes) lanes = *s;
     VECTOR column[4];
     for (int j = 0; j < columns; j = NAME(next_four)(columns, j)) {
-        for (int k = 0; k < 4; k++) column[k] = NAME(lanes_result)(&lanes, V(load)(g->tile + (j + k) * LANES), want_log, patch);
+        for (int k = 0; k < 4; k++) {
+            VECTOR a = V(load)(g->tile + (j + k) * LANES);
+            column[k] = low ? NAME(lanes_log_low)(&lanes, a, V(load)(g->low_tile + (j + k) * LANES)) : NAME(lanes_result)(&lanes, a, want_log, patch);
+        }
         V(store_columns)(g->out + j, g->out_pitch, column);
     }
 }
@@ -92,13 +154,15 @@ APART void NAME(short_store)(NAME(short_group) *g, const NAME(lanes) *s, const s
     g->out = direct && !streams ? out : g->buffer;
     g->out_pitch = direct ? out_pitch : pitch;
     if (job->op == OPERATION_SOFTMAX && !s->patch)
-        NAME(short_results)(g, s, columns, 0, 0);
+        NAME(short_results)(g, s, columns, 0, 0, 0);
     else if (job->op == OPERATION_SOFTMAX)
-        NAME(short_results)(g, s, columns, 0, LANES_CONSTANT);
+        NAME(short_results)(g, s, columns, 0, LANES_CONSTANT, 0);
+    else if (g->lows)
+        NAME(short_results)(g, s, columns, 1, 0, 1);
     else if (!s->patch)
-        NAME(short_results)(g, s, columns, 1, 0);
+        NAME(short_results)(g, s, columns, 1, 0, 0);
     else
-        NAME(short_results)(g, s, columns, 1, LANES_CONSTANT);
+        NAME(short_results)(g, s, columns, 1, LANES_CONSTANT, 0);
     for (int j = 0; streams && j < columns; j++) V(stream)(out + j * LANES, V(load)(g->buffer + j * LANES));
     if (direct) return;
     for (int i = 0; i < g->count; i++, next_place(job, &p))
@@ -110,7 +174,7 @@ static void NAME(short_rows)(const softmax_job *job, int64_t first, int64_t last
     NAME(short_group) group[SHORT_GROUPS];
     NAME(lanes) s[SHORT_GROUPS];
     place p = place_of_row(job, first);
-    int columns = (int)job->columns, plain = NAME(scores_are_elements)(job), streams = job->op != OPERATION_LOGSUMEXP && softmax_cpu_streams(job);
+    int columns = (int)job->columns, streams = job->op != OPERATION_LOGSUMEXP && softmax_cpu_streams(job);
     for (int64_t row = first; row < last; row += LANES * SHORT_GROUPS) {
         int groups = 0;
         for (int64_t r = row; r < last && groups < SHORT_GROUPS; r += LANES, groups++) {
@@ -118,14 +182,11 @@ static void NAME(short_rows)(const softmax_job *job, int64_t first, int64_t last
             const char *ahead = (const char *)g->tile; /* nothing new */
             g->first = p;
             g->count = last - r < LANES ? (int)(last - r) : LANES;
-            NAME(short_scores)(g, job, plain);
-            NAME(short_tile)(g, columns);
+            NAME(short_scan)(g, job, &s[groups]);
             /* the group after next: a line a column, if its rows follow each other */
-            if (g->in != g->buffer && g->in_pitch == columns && last - r > SHORT_GROUPS * LANES)
-                ahead = (const char *)(g->in + SHORT_GROUPS * LANES * columns);
-            NAME(lanes_begin)(&s[groups]);
-            NAME(lanes_scan)(&s[groups], g->tile, columns);
-            NAME(lanes_sum)(&s[groups], job, g->tile, columns, job->op == OPERATION_SOFTMAX, ahead, ahead == (const char *)g->tile ? 0 : 64);
+            if (g->in.from != g->buffer && g->in.pitch == columns && last - r > SHORT_GROUPS * LANES)
+                ahead = (const char *)(g->in.from + SHORT_GROUPS * LANES * columns);
+            NAME(lanes_sum)(&s[groups], job, g->tile, g->lows, columns, job->op == OPERATION_SOFTMAX, ahead, ahead == (const char *)g->tile ? 0 : 64);
             skip_places(job, &p, LANES);
         }
         NAME(read_lanes)(s, groups, job->kind, NAME(lane_want_of)(job->op));

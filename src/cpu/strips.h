@@ -65,7 +65,7 @@ static void NAME(strip_block)(NAME(strip) *s, NAME(lanes) *lanes, int64_t first,
     }
     for (int u = 0; u < s->groups; u++) {
         const char *ahead = s->next ? s->next + u * 64 : (const char *)s->tile; /* else nothing new */
-        NAME(lanes_sum)(&lanes[u], s->job, s->tile + u * s->pitch + to * LANES, count, keep, ahead, s->next ? s->job->x.column_stride : 0);
+        NAME(lanes_sum)(&lanes[u], s->job, s->tile + u * s->pitch + to * LANES, NULL, count, keep, ahead, s->next ? s->job->x.column_stride : 0);
     }
 }
 

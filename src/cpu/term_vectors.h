@@ -145,20 +145,51 @@ static ALWAYS_INLINE void two_terms_double(vd *x, vd *y, vd magic, arithmetic ki
     *y = term_vector_double(*y, vd_set(0.0), magic, kind, high2, low2);
 }
 
-/* exp_of_maximum of ARITHMETIC_32 for `count` vectors of scores without low parts below SOFTMAX_DOUBLE_LIMIT: e^x = e 2^k. Step by step
- * for all of them: one alone is a long chain. */
-static ALWAYS_INLINE void exp_of_maximum_vectors(int count, const vd *x, vd *e, vd *k) {
+/* reduce of |x| < SOFTMAX_DOUBLE_LIMIT */
+static ALWAYS_INLINE vd reduce_vector(vd x, vd *k, vd *lo) {
+    *k = vd_sub(vd_fma(x, vd_set(SOFTMAX_LOG2E), vd_set(SOFTMAX_MAGIC64)), vd_set(SOFTMAX_MAGIC64));
+    *lo = vd_mul(*k, vd_set(-SOFTMAX_LN2_LO));
+    return vd_fma(*k, vd_set(-SOFTMAX_LN2_HI), x);
+}
+
+/* a + b = *sum + what is returned */
+static ALWAYS_INLINE vd sum_error(vd a, vd b, vd *sum) {
+    vd s = vd_add(a, b), t = vd_sub(s, a);
+    *sum = s;
+    return vd_add(vd_sub(a, vd_sub(s, t)), vd_sub(b, t));
+}
+
+/* reduce_pair of |x| < SOFTMAX_DOUBLE_LIMIT */
+static ALWAYS_INLINE vd reduce_pair_vector(vd x, vd x_lo, vd *k, vd *lo) {
+    vd a_lo, a = reduce_vector(x, k, &a_lo), b_k, b_lo, b = reduce_vector(x_lo, &b_k, &b_lo), c_k, c_lo, c, r, r_lo, near, near_lo, large;
+    near_lo = sum_error(a, vd_add(a_lo, x_lo), &near);
+    r_lo = sum_error(a, b, &r);
+    r_lo = sum_error(r, vd_add(r_lo, vd_add(a_lo, b_lo)), &r);
+    c = reduce_vector(r, &c_k, &c_lo);
+    r_lo = sum_error(c, vd_add(c_lo, r_lo), &r);
+    large = vd_abs(x_lo);
+    *k = vd_select(large, vd_set(0x1p-28), vd_add(vd_add(*k, b_k), c_k), *k);
+    *lo = vd_select(large, vd_set(0x1p-28), r_lo, near_lo);
+    return vd_select(large, vd_set(0x1p-28), r, near);
+}
+
+/* exp_of_maximum of ARITHMETIC_32 for `count` vectors of scores below SOFTMAX_DOUBLE_LIMIT, x_lo their low parts or NULL: e^x = e 2^k. Step by
+ * step for all of them: one alone is a long chain. */
+static ALWAYS_INLINE void exp_of_maximum_loop(int count, const vd *x, const vd *x_lo, vd *e, vd *k) {
     static const double coefficient[] = {EXP_C12, EXP_C11, EXP_C10, EXP_C9, EXP_C8, EXP_C7, EXP_C6, EXP_C5, EXP_C4, EXP_C3};
     const vd one = vd_set(1.0), zero = vd_set(0.0), half = vd_set(0.5);
     vd sum[MOST_MAXIMA], lo[MOST_MAXIMA], p[MOST_MAXIMA];
     for (int i = 0; i < count; i++) {
-        vd n = vd_sub(vd_fma(x[i], vd_set(SOFTMAX_LOG2E), vd_set(SOFTMAX_MAGIC64)), vd_set(SOFTMAX_MAGIC64));
-        vd a = vd_fma(n, vd_set(-SOFTMAX_LN2_HI), x[i]), b = vd_mul(n, vd_set(-SOFTMAX_LN2_LO)), r = vd_add(a, b), t = vd_sub(r, a);
-        vd r_lo = vd_add(vd_sub(a, vd_sub(r, t)), vd_sub(b, t)); /* two_sum */
+        vd a, b, r, r_lo;
+        if (x_lo) {
+            r = reduce_pair_vector(x[i], x_lo[i], &k[i], &r_lo);
+        } else {
+            a = reduce_vector(x[i], &k[i], &b);
+            r_lo = sum_error(a, b, &r);
+        }
         sum[i] = vd_add(r, r_lo); /* expm1_reduced */
         lo[i] = vd_sub(r_lo, vd_sub(sum[i], r));
         p[i] = vd_set(coefficient[0]);
-        k[i] = n;
     }
     for (int j = 1; j < 10; j++)
         for (int i = 0; i < count; i++) p[i] = vd_fma(p[i], sum[i], vd_set(coefficient[j]));
@@ -175,6 +206,10 @@ static ALWAYS_INLINE void exp_of_maximum_vectors(int count, const vd *x, vd *e, 
         e[i] = vd_add(s, vd_add(b, s_lo));
     }
 }
+
+static ALWAYS_INLINE void exp_of_maximum_vectors(int count, const vd *x, vd *e, vd *k) { exp_of_maximum_loop(count, x, NULL, e, k); }
+
+static ALWAYS_INLINE void exp_of_maximum_pairs(int count, const vd *x, const vd *x_lo, vd *e, vd *k) { exp_of_maximum_loop(count, x, x_lo, e, k); }
 
 /* The same of VD_LANES scores in memory. */
 static void exp_of_maxima(const double *z, double *f, double *k) {

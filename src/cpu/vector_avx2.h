@@ -162,6 +162,16 @@ static inline vm vf_or_at_least(vm m, vf a, vf b) { return _mm256_or_ps(m, _mm25
 static inline vm vd_or_at_least(vm m, vd a, vd b) { return _mm256_or_ps(m, _mm256_castpd_ps(_mm256_cmp_pd(a, b, _CMP_GE_OQ))); }
 static inline vf vf_select(vf a, vf limit, vf yes, vf no) { return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, limit, _CMP_GE_OQ)); }
 static inline vd vd_select(vd a, vd limit, vd yes, vd no) { return _mm256_blendv_pd(no, yes, _mm256_cmp_pd(a, limit, _CMP_GE_OQ)); }
+static inline vf vf_masked(vf a, const uint8_t *mask) {
+    __m256i bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)mask));
+    return _mm256_blendv_ps(a, vf_set(-INFINITY), _mm256_castsi256_ps(_mm256_cmpeq_epi32(bytes, _mm256_setzero_si256())));
+}
+static inline vd vd_masked(vd a, const uint8_t *mask) {
+    int four;
+    memcpy(&four, mask, sizeof four);
+    __m256i bytes = _mm256_cvtepu8_epi64(_mm_cvtsi32_si128(four));
+    return _mm256_blendv_pd(a, _mm256_set1_pd(-(double)INFINITY), _mm256_castsi256_pd(_mm256_cmpeq_epi64(bytes, _mm256_setzero_si256())));
+}
 static inline vf vf_div(vf a, vf b) { return _mm256_div_ps(a, b); }
 static inline vd vd_div(vd a, vd b) { return _mm256_div_pd(a, b); }
 static inline vd vd_log2_floor(vd a) { /* the exponent's bits as a double: in the low bits of 2^52 */

@@ -155,6 +155,14 @@ static inline vm vf_or_at_least(vm m, vf a, vf b) { return m | _mm512_cmp_ps_mas
 static inline vm vd_or_at_least(vm m, vd a, vd b) { return m | _mm512_cmp_pd_mask(a, b, _CMP_GE_OQ); }
 static inline vf vf_select(vf a, vf limit, vf yes, vf no) { return _mm512_mask_mov_ps(no, _mm512_cmp_ps_mask(a, limit, _CMP_GE_OQ), yes); }
 static inline vd vd_select(vd a, vd limit, vd yes, vd no) { return _mm512_mask_mov_pd(no, _mm512_cmp_pd_mask(a, limit, _CMP_GE_OQ), yes); }
+static inline vf vf_masked(vf a, const uint8_t *mask) {
+    __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)mask);
+    return _mm512_mask_mov_ps(vf_set(-INFINITY), _mm_test_epi8_mask(bytes, bytes), a);
+}
+static inline vd vd_masked(vd a, const uint8_t *mask) {
+    __m128i bytes = _mm_loadl_epi64((const __m128i *)(const void *)mask);
+    return _mm512_mask_mov_pd(_mm512_set1_pd(-(double)INFINITY), (__mmask8)_mm_test_epi8_mask(bytes, bytes), a);
+}
 static inline vf vf_div(vf a, vf b) { return _mm512_div_ps(a, b); }
 static inline vd vd_div(vd a, vd b) { return _mm512_div_pd(a, b); }
 static inline vd vd_log2_floor(vd a) { return _mm512_getexp_pd(a); }

@@ -158,6 +158,16 @@ static inline vm vf_or_at_least(vm m, vf a, vf b) { return vorrq_u32(m, vcgeq_f3
 static inline vm vd_or_at_least(vm m, vd a, vd b) { return vorrq_u32(m, vreinterpretq_u32_u64(vcgeq_f64(a, b))); }
 static inline vf vf_select(vf a, vf limit, vf yes, vf no) { return vbslq_f32(vcgeq_f32(a, limit), yes, no); }
 static inline vd vd_select(vd a, vd limit, vd yes, vd no) { return vbslq_f64(vcgeq_f64(a, limit), yes, no); }
+static inline vf vf_masked(vf a, const uint8_t *mask) {
+    uint32_t four;
+    memcpy(&four, mask, sizeof four);
+    uint32x4_t lanes = vmovl_u16(vget_low_u16(vmovl_u8(vreinterpret_u8_u32(vdup_n_u32(four)))));
+    return vbslq_f32(vceqq_u32(lanes, vdupq_n_u32(0)), vdupq_n_f32(-INFINITY), a);
+}
+static inline vd vd_masked(vd a, const uint8_t *mask) {
+    uint64x2_t lanes = {mask[0], mask[1]};
+    return vbslq_f64(vceqq_u64(lanes, vdupq_n_u64(0)), vdupq_n_f64(-(double)INFINITY), a);
+}
 static inline vf vf_div(vf a, vf b) { return vdivq_f32(a, b); }
 static inline vd vd_div(vd a, vd b) { return vdivq_f64(a, b); }
 static inline vd vd_log2_floor(vd a) { return vsubq_f64(vcvtq_f64_u64(vshrq_n_u64(vreinterpretq_u64_f64(a), 52)), vdupq_n_f64(1023.0)); }

@@ -122,6 +122,9 @@ static inline vm vd_or_at_least(vm m, vd a, vd b) { LANES_D m |= a.lane[i] >= b.
 /* yes where a >= limit, else no */
 static inline vf vf_select(vf a, vf limit, vf yes, vf no) { LANES_F yes.lane[i] = a.lane[i] >= limit.lane[i] ? yes.lane[i] : no.lane[i]; return yes; }
 static inline vd vd_select(vd a, vd limit, vd yes, vd no) { LANES_D yes.lane[i] = a.lane[i] >= limit.lane[i] ? yes.lane[i] : no.lane[i]; return yes; }
+/* a where the lane's byte is not 0, else -inf */
+static inline vf vf_masked(vf a, const uint8_t *mask) { LANES_F a.lane[i] = mask[i] ? a.lane[i] : -INFINITY; return a; }
+static inline vd vd_masked(vd a, const uint8_t *mask) { LANES_D a.lane[i] = mask[i] ? a.lane[i] : -(double)INFINITY; return a; }
 static inline vf vf_div(vf a, vf b) { LANES_F a.lane[i] /= b.lane[i]; return a; }
 static inline vd vd_div(vd a, vd b) { LANES_D a.lane[i] /= b.lane[i]; return a; }
 /* floor(log2 a) of positive normal numbers */

@@ -10,8 +10,9 @@
 
 enum { LARGEST = 1 << 18, CANARY = 0x5e };
 
-typedef enum given { PLAIN, MASK, LENGTHS, CAUSAL, BIAS, GIVEN } given;
-static const char *const given_names[] = {"plain", "mask", "lengths", "causal", "scale and bias"};
+typedef enum given { PLAIN, MASK, LENGTHS, CAUSAL, BIAS, SCALE, SOFTCAP, MASKED_BIAS, ALL, GIVEN } given;
+static const char *const given_names[] = {"plain", "mask", "lengths", "causal", "scale and bias", "scale", "softcap", "mask and bias",
+                                          "softcap, scale, bias, mask and lengths"};
 static const char *const operation_names[] = {"softmax", "log_softmax", "logsumexp"};
 
 typedef struct problem {
@@ -75,21 +76,44 @@ static double score(int kind, int64_t column, int64_t at)
         return column == at ? 3e38 : -3e38;
     case 12: /* every block far below the one before */
         return gaussian() * (below(50) ? 1 : 30) - 110.0 * (double)(column / 1024);
+    case 13: /* times 0.3 in the middle between two multiples of ln 2, where a low part decides which is nearer */
+        return (250000.5 + (double)at) * 0.69314718055994531 / 0.3 - below(2);
     default:
         return gaussian();
+    }
+}
+
+/* A bias of a row of some kind: near 0, masks, what a score cannot hold, what cancels. */
+static double bias_of(int kind, double its_score)
+{
+    switch (kind) {
+    case 0:
+        return below(3) ? gaussian() : -INFINITY;
+    case 1:
+        return below(3) ? gaussian() : -1e9;
+    case 2:
+        return below(5) ? gaussian() : NAN;
+    case 3:
+        return below(5) ? gaussian() : INFINITY;
+    case 4:
+        return -0.3 * its_score + gaussian();
+    case 5:
+        return below(2) ? -3e38 : 3e38;
+    default:
+        return below(9) ? gaussian() : -INFINITY;
     }
 }
 
 static void make_rows(const problem *p)
 {
     for (int64_t row = 0; row < p->outer * p->inner; row++) {
-        int kind = below(3) ? 99 : below(13);
+        int kind = below(3) ? 99 : below(14), bias_kind = below(3) ? 99 : below(6);
         int64_t at = below((int)p->columns);
         lengths[row] = below((int)p->columns + 2);
         for (int64_t j = 0; j < p->columns; j++) {
             int64_t i = row * p->columns + j;
             format_store(p->in, scores, i, score(kind, j, at));
-            format_store(p->in, bias, i, below(9) ? gaussian() : -INFINITY);
+            format_store(p->in, bias, i, bias_of(bias_kind, format_load(p->in, scores, i)));
             mask[i] = below(4) != 0;
         }
     }
@@ -99,14 +123,18 @@ static void set_options(softmax_options *o, const problem *p, const DLTensor *it
 {
     o->threads = 1;
     o->empty_rows = p->empty_rows;
-    if (p->given == MASK)
+    if (p->given == MASK || p->given == MASKED_BIAS || p->given == ALL)
         o->mask = its_mask;
-    if (p->given == LENGTHS)
+    if (p->given == LENGTHS || p->given == ALL)
         o->valid_lengths = its_lengths;
-    if (p->given == BIAS) {
+    if (p->given == BIAS || p->given == MASKED_BIAS || p->given == ALL)
         o->bias = its_bias;
+    if (p->given == BIAS || p->given == ALL)
         o->scale = 0.3;
-    }
+    if (p->given == SCALE)
+        o->scale = p->columns % 3 == 0 ? -1.5 : p->columns % 3 == 1 ? 20 : 0.3;
+    if (p->given == SOFTCAP || p->given == ALL)
+        o->softcap = 4;
     o->causal = p->given == CAUSAL;
     o->causal_offset = 2;
 }
