@@ -14,7 +14,8 @@ def main(words):
         return _compare.main(words[1:])
     if words[:1] == ["compare"]:
         print("python -m libsoftmax compare [options] FILE.npy [--plot OUT.svg]\n\n"
-              "The table of `softmax compare`, and a row for every Python way that is installed (SciPy, PyTorch, JAX, libsoftmax).\n"
+              "The table of `softmax compare`, and a row for every Python way that is installed: SciPy, PyTorch, JAX, the\n"
+              "forms for study of libsoftmax.reference, Triton (without a GPU interpreted, small inputs), libsoftmax and libsoftmax.torch.\n"
               "  --plot OUT.svg        draws it: error against speed; and the probabilities, of two dimensions up to 512 x 512\n\n"
               "The options of softmax compare:\n", flush=True)
     command = _command.path()

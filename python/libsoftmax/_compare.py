@@ -34,6 +34,7 @@ def arguments(words):
     parser.add_argument("--z-loss", type=float, default=0.0)
     parser.add_argument("--ignore-index", type=int, default=-100)
     parser.add_argument("--isa")
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--reduction")
     parser.add_argument("--result", action="append", default=[])
     parser.add_argument("input", metavar="FILE.npy")
@@ -73,10 +74,10 @@ def timed(call):
 def results(given, folder):
     """--result words for the command, one for each way that this problem has."""
     words = []
-    for number, (name, call) in enumerate(_ways.ways(_ways.Problem(given))):
+    for number, (name, call, finish) in enumerate(_ways.ways(_ways.Problem(given))):
         file = pathlib.Path(folder, f"{number}.npy")
         try:
-            result = np.asarray(call())
+            result = finish(call())
             seconds = timed(call)
         except Exception as error:  # a way that cannot compute this: the table says so
             print(f"{name}: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}", file=sys.stderr)
