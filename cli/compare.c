@@ -210,7 +210,22 @@ static void time_text(char text[24], double time)
     snprintf(text, 24, "%.4g %s", time * (time < 1e-3 ? 1e6 : time < 1 ? 1e3 : 1), unit);
 }
 
-static void print_row(comparison *c, const exact_sample *j, implementation *i, double copy_time)
+/* Rungs of the ladder so far: times of CUDA kernels that were forced. */
+typedef struct ladder {
+    double first, last;
+} ladder;
+
+/* How many times as fast as the rung before, and as the first. */
+static void print_step(ladder *rungs, double seconds)
+{
+    if (rungs->first > 0)
+        printf(" %8.2f %8.2f", rungs->last / seconds, rungs->first / seconds);
+    else
+        rungs->first = seconds;
+    rungs->last = seconds;
+}
+
+static void print_row(comparison *c, const exact_sample *j, implementation *i, double copy_time, ladder *rungs)
 {
     verdict v = verdict_of(j, &i->result.tensor);
     char special[32] = "ok", max[24] = "-", mean[24] = "-", time[24] = "-", speed[24] = "-", share[24] = "-";
@@ -226,8 +241,11 @@ static void print_row(comparison *c, const exact_sample *j, implementation *i, d
         snprintf(speed, sizeof speed, "%.3f", 1e-9 * (double)c->problem.input.header.elements / seconds);
         snprintf(share, sizeof share, "%.1f %%", 100 * copy_time / seconds);
     }
-    printf("%-20s %12s %10s %10s  %016llx %10s %8s %8s\n", i->name, special, max, mean, hash(&i->result), time, speed,
+    printf("%-20s %12s %10s %10s  %016llx %10s %8s %8s", i->name, special, max, mean, hash(&i->result), time, speed,
            share);
+    if (i->cuda_kernel && *i->cuda_kernel && seconds > 0)
+        print_step(rungs, seconds);
+    putchar('\n');
 }
 
 static void print_heading(const comparison *c, const exact_sample *j)
@@ -247,8 +265,9 @@ static void print_heading(const comparison *c, const exact_sample *j)
     printf("judge: arithmetic of %d bits%s, %lld of %lld rows%s\n", REAL_BITS,
            fine ? "" : ", NOT fine enough for float64", (long long)j->rows, (long long)row_count(p),
            p->arguments->options.softcap > 0 ? "; softcap's own rounding counts as error" : "");
-    printf("\n%-20s %12s %10s %10s  %-16s %10s %8s %8s\n", "", "special rows", "max ULP", "mean ULP", "bits (FNV-1a)",
+    printf("\n%-20s %12s %10s %10s  %-16s %10s %8s %8s", "", "special rows", "max ULP", "mean ULP", "bits (FNV-1a)",
            "time", "Gelem/s", "of copy");
+    puts(p->arguments->cuda_device >= 0 ? " x before  x first" : "");
 }
 
 void compare(const arguments *given)
@@ -278,9 +297,10 @@ void compare(const arguments *given)
     exact_sample_open(&j, &c.problem, kind, a.op == OP_LOGSUMEXP || a.op == OP_CROSS_ENTROPY);
     print_heading(&c, &j);
     double copy_time = median(&c.copy);
+    ladder rungs = {0, 0};
     for (int i = 0; i < c.count; i++) {
         bool there = c.implementations[i].cuda_kernel != NULL;
-        print_row(&c, &j, &c.implementations[i], there ? c.device_copy_time : copy_time);
+        print_row(&c, &j, &c.implementations[i], there ? c.device_copy_time : copy_time, &rungs);
     }
     char time[24];
     time_text(time, copy_time);

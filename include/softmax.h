@@ -249,6 +249,16 @@ SOFTMAX_API softmax_status softmax_state_normalise(const softmax_state *states, 
 SOFTMAX_API softmax_status softmax_state_log_normalise(const softmax_state *states, const DLTensor *tile, DLTensor *y,
                                                        int axis, const softmax_options *options);
 
+/* The same where the tiles are on a CUDA device: softmax_state_update and _normalise take states in its memory then, one a row. What begins,
+ * merges and reads such states is put on the stream (a cudaStream_t), and is told their type. Only the device sees the states: one of another
+ * type, or that nobody began, stays as it is, gives NaN, and is reported in options->device_status. A copy of a state's bytes
+ * is that state, here or there. Returns SOFTMAX_ERROR_DEVICE also where there is no such device. */
+SOFTMAX_API softmax_status softmax_cuda_state_init(softmax_state *states, int64_t count, softmax_type type, int device, void *stream);
+SOFTMAX_API softmax_status softmax_cuda_state_merge(softmax_state *into, const softmax_state *from, int64_t count, softmax_type type,
+                                                    int device, void *stream);
+SOFTMAX_API softmax_status softmax_cuda_state_logsumexp(const softmax_state *states, void *l, int64_t count, softmax_type type,
+                                                        int device, void *stream);
+
 /* ---- What this library is ----------------------------------------------------------------------------------------- */
 
 /* "MAJOR.MINOR.PATCH" */

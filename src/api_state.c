@@ -99,6 +99,43 @@ softmax_status softmax_state_logsumexp(const softmax_state *states, void *l, int
     return SOFTMAX_OK;
 }
 
+/* ---- States alone in device memory -------------------------------------------------------------------------------- */
+
+static softmax_status run_states(state_work work, softmax_state *states, const softmax_state *from, void *l, int64_t count,
+                                 softmax_type type, int device, void *stream)
+{
+    const softmax_state_job job = {work, states, from, l, count, type, device, stream};
+    const void *other = work == STATES_MERGE ? (const void *)from : work == STATES_LOGSUMEXP ? l : states;
+    size_t size = work == STATES_MERGE ? sizeof *from : type == SOFTMAX_FLOAT64 ? sizeof(double) : sizeof(float);
+    softmax_status status = check_count(states, other, count);
+    if (status != SOFTMAX_OK)
+        return status;
+    if ((int)type < SOFTMAX_FLOAT32 || (int)type > SOFTMAX_BFLOAT16)
+        return SOFTMAX_ERROR_TYPE;
+    if (work != STATES_INIT && overlap(states, (size_t)count * sizeof *states, other, (size_t)count * size))
+        return SOFTMAX_ERROR_ALIAS;
+    if (device < 0 || device >= softmax_cuda_device_count())
+        return SOFTMAX_ERROR_DEVICE;
+    return count == 0 ? SOFTMAX_OK : softmax_run_cuda_states(&job);
+}
+
+softmax_status softmax_cuda_state_init(softmax_state *states, int64_t count, softmax_type type, int device, void *stream)
+{
+    return run_states(STATES_INIT, states, NULL, NULL, count, type, device, stream);
+}
+
+softmax_status softmax_cuda_state_merge(softmax_state *into, const softmax_state *from, int64_t count, softmax_type type,
+                                        int device, void *stream)
+{
+    return run_states(STATES_MERGE, into, from, NULL, count, type, device, stream);
+}
+
+softmax_status softmax_cuda_state_logsumexp(const softmax_state *states, void *l, int64_t count, softmax_type type,
+                                            int device, void *stream)
+{
+    return run_states(STATES_LOGSUMEXP, (softmax_state *)states, NULL, l, count, type, device, stream);
+}
+
 /* ---- States and tiles ------------------------------------------------------------------------------------------- */
 
 /* What a tile may be beside states of a type: the same, or 16 bits beside float32. */
@@ -114,9 +151,6 @@ static softmax_status states_array(api_call *call, const softmax_state *states, 
     call_array *array = &call->array[call->arrays];
     softmax_type type;
     int64_t bad = 0;
-    if (job->on_cuda)
-        return softmax_refuse(call, SOFTMAX_ERROR_DEVICE,
-                              "tile is on cuda:%d; states have no CUDA kernels yet: the CPU is allowed", job->device);
     if (job->rows == 0) {
         job->kind = softmax_arithmetic_of((softmax_type)job->x.type);
         return SOFTMAX_OK;
@@ -124,18 +158,19 @@ static softmax_status states_array(api_call *call, const softmax_state *states, 
     if (!states)
         return softmax_refuse(call, SOFTMAX_ERROR_NULL, "states is NULL; %lld states, one a row, are required",
                               (long long)job->rows);
-    type = common_type(states, job->rows, &bad);
-    if (type == 0)
+    type = job->on_cuda ? (softmax_type)0 : common_type(states, job->rows, &bad);
+    if (!job->on_cuda && type == 0)
         return softmax_refuse(
             call, SOFTMAX_ERROR_STATE,
             "states[%lld] was not initialised, or is not of the first one's type; states of one type from "
             "softmax_state_init are required",
             (long long)bad);
-    if (!(tile_types(type) & TYPE_BIT(job->x.type)))
+    if (!job->on_cuda && !(tile_types(type) & TYPE_BIT(job->x.type)))
         return softmax_refuse(
             call, SOFTMAX_ERROR_TYPE,
             "tile is of another type than the states; the same is allowed, or a 16-bit tile beside float32 states");
-    job->kind = softmax_arithmetic_of(type);
+    /* On CUDA only the device sees the states' type. */
+    job->kind = softmax_arithmetic_of(job->on_cuda ? (softmax_type)job->x.type : type);
     job->states = (softmax_state *)states;
     array->name = "states";
     array->place = NULL;
@@ -174,8 +209,11 @@ static softmax_status normalise_arrays(api_call *call, const softmax_state *stat
         status = states_array(call, states, false);
     if (status == SOFTMAX_OK) {
         /* Without rows there is no state to tell the type. */
-        type_set types = job->rows > 0 ? TYPE_BIT(softmax_state_type(states)) : softmax_result_types(job->x.type);
+        bool known = job->rows > 0 && !job->on_cuda;
+        type_set types = known ? TYPE_BIT(softmax_state_type(states)) : softmax_result_types(job->x.type);
         status = softmax_call_array(call, &job->out, "y", y, types, FIT_INPUT, true);
+        if (status == SOFTMAX_OK && !known)
+            job->kind = softmax_arithmetic_of((softmax_type)job->out.type);
     }
     return status == SOFTMAX_OK ? softmax_score_options(call) : status;
 }

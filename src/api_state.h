@@ -10,7 +10,7 @@
 #define STATE_LEVEL_SHIFT 2 /* flags beside STATE_NAN and STATE_INFINITE: the maximum's level, 0 to 2 */
 
 /* The type of the states' results; 0: not an initialised state. */
-static inline softmax_type softmax_state_type(const softmax_state *state)
+SOFTMAX_FN softmax_type softmax_state_type(const softmax_state *state)
 {
     uint32_t type = state->type ^ SOFTMAX_STATE_TAG;
     if (type < SOFTMAX_FLOAT32 || type > SOFTMAX_BFLOAT16 || state->flags >> STATE_LEVEL_SHIFT > SCORE_BEYOND)
@@ -19,14 +19,14 @@ static inline softmax_type softmax_state_type(const softmax_state *state)
 }
 
 /* The arithmetic of results of a type. */
-static inline arithmetic softmax_arithmetic_of(softmax_type type)
+SOFTMAX_FN arithmetic softmax_arithmetic_of(softmax_type type)
 {
     if (type == SOFTMAX_FLOAT16 || type == SOFTMAX_BFLOAT16)
         return type == SOFTMAX_FLOAT16 ? ARITHMETIC_FLOAT16 : ARITHMETIC_BFLOAT16;
     return type == SOFTMAX_FLOAT64 ? ARITHMETIC_64 : ARITHMETIC_32;
 }
 
-static inline row_state softmax_state_to_row(const softmax_state *state)
+SOFTMAX_FN row_state softmax_state_to_row(const softmax_state *state)
 {
     row_state row;
     row.maximum.high = state->maximum;
@@ -41,7 +41,7 @@ static inline row_state softmax_state_to_row(const softmax_state *state)
 }
 
 /* The type stays as it is. */
-static inline void softmax_state_from_row(softmax_state *state, const row_state *row)
+SOFTMAX_FN void softmax_state_from_row(softmax_state *state, const row_state *row)
 {
     state->maximum = row->maximum.high;
     state->maximum_low = row->maximum.middle;

@@ -11,6 +11,12 @@ softmax_status softmax_run_cuda(const softmax_job *job, char *words, size_t byte
     return SOFTMAX_ERROR_DEVICE;
 }
 
+softmax_status softmax_run_cuda_states(const softmax_state_job *job)
+{
+    (void)job;
+    return SOFTMAX_ERROR_DEVICE;
+}
+
 int softmax_cuda_device_count(void)
 {
     return -1;

@@ -148,6 +148,22 @@ const softmax_kernels *softmax_kernels_find(const char *name);
 /* Runs a checked job on the CPU, over threads: src/cpu/run.c. Returns SOFTMAX_OK, or SOFTMAX_ERROR_TARGET before anything is written. */
 softmax_status softmax_run_cpu(const softmax_job *job);
 
+/* States alone, in device memory: what softmax_cuda_state_* check. */
+typedef enum state_work { STATES_INIT, STATES_MERGE, STATES_LOGSUMEXP } state_work;
+typedef struct softmax_state_job {
+    state_work work;
+    softmax_state *states;
+    const softmax_state *from; /* STATES_MERGE */
+    void *logsumexp;           /* STATES_LOGSUMEXP: double for SOFTMAX_FLOAT64, else float */
+    int64_t count;
+    softmax_type type;
+    int device;
+    void *stream;
+} softmax_state_job;
+
+/* Puts it on its stream: SOFTMAX_OK or SOFTMAX_ERROR_DEVICE. */
+softmax_status softmax_run_cuda_states(const softmax_state_job *job);
+
 /* Puts a checked job on its stream: src/cuda/run.c, or src/cuda_absent.c. On an error words say why. */
 softmax_status softmax_run_cuda(const softmax_job *job, char *words, size_t bytes);
 

@@ -33,6 +33,10 @@ if triton:
         tl.store(z + at, a + tl.load(y + at, mask=at < count), mask=at < count)
 
 
+def name_of(dtype):
+    return str(dtype).removeprefix("torch.")
+
+
 def triton_softmax(x, y):
     """One program per row, the row in registers: the tutorial's kernel."""
     if not triton or x.shape[1] > 131072:

@@ -22,7 +22,7 @@ def main():
     parser.add_argument("--out", default="build/bench-gpu")
     parser.add_argument("--quick", action="store_true", help="fewer widths, rounds and rivals")
     parser.add_argument("--rungs", action="store_true", help="every kernel of the library, not only the chosen one")
-    parser.add_argument("--only", default="softmax,log_softmax,backward,cross_entropy,small,exponential,package")
+    parser.add_argument("--only", default="softmax,log_softmax,backward,cross_entropy,small,ladder,axes,exponential,package")
     arguments = parser.parse_args()
     try:
         import torch
@@ -33,6 +33,7 @@ def main():
         print("bench-gpu: there is no GPU here; nothing was measured")
         return 0
     sys.path.insert(0, str(HERE))
+    import ladder
     import tables
     from library import Library
     out = pathlib.Path(arguments.out)
@@ -54,6 +55,10 @@ def main():
         bench.cross_entropy(LOSSES)
     if "small" in wanted:
         bench.small(SMALL)
+    if "ladder" in wanted:
+        ladder.rungs(bench)
+    if "axes" in wanted:
+        ladder.axes(bench)
     if "exponential" in wanted:
         bench.exponential(build_exponential(out), [512, 4096, 32768], WIDTHS if not arguments.quick else [64, 1024, 16384])
     if "package" in wanted:

@@ -203,29 +203,27 @@ class Bench:
     # ---- Small work -------------------------------------------------------------------------------------------------
 
     def small(self, shapes):
+        """One pair of arrays, as a server's next token has it: what a call reads and writes lies in the L2 cache where it fits."""
+        makers = {"copy": lambda x, y: lambda: y.copy_(x), OURS: lambda x, y: self.library.call("softmax", [x, y])}
+        for kernel in self.rungs:
+            if kernel in ("cluster", "split", "block"):
+                makers[f"{OURS} {kernel}"] = lambda x, y, kernel=kernel: self.library.call("softmax", [x, y], kernel=kernel)
+        makers |= {"PyTorch": rivals.torch_softmax, "Triton": rivals.triton_softmax, "cuDNN": rivals.cudnn, "QuACK": lambda x, y: rivals.quack_softmax(x)}
         self.lines.append("\n## Small work, replayed in a graph: microseconds a call\n")
-        self.lines.append("| type | rows x columns | copy | libsoftmax | PyTorch | Triton | cuDNN |\n|---|---|---:|---:|---:|---:|---:|")
+        self.lines.append("| type | rows x columns | " + " | ".join(makers) + " |\n|---|---|" + "---:|" * len(makers))
         for dtype in self.types[:2]:
             for rows, columns in shapes:
-                count = rows * columns
-                sets = max(1, min(8, (1 << 29) // (count * 4)))
-                pairs = []
-                for i in range(sets):
-                    x = self.memory[0].view(dtype)[i * count:(i + 1) * count].view(rows, columns)
-                    y = self.memory[1].view(dtype)[i * count:(i + 1) * count].view(rows, columns)
-                    x.copy_(self.scores[:count].view(rows, columns))
-                    pairs.append((x, y))
-                makers = {"copy": lambda x, y: lambda: y.copy_(x), OURS: lambda x, y: self.library.call("softmax", [x, y]),
-                          "PyTorch": rivals.torch_softmax, "Triton": rivals.triton_softmax, "cuDNN": rivals.cudnn}
+                x, y = self.matrix(0, dtype, rows, columns), self.matrix(1, dtype, rows, columns)
+                x.copy_(self.scores[:rows * columns].view(rows, columns))
                 cells = []
                 for who, make in makers.items():
-                    functions = [make(x, y) for x, y in pairs]
-                    if not functions[0]:
+                    function = make(x, y)
+                    if not function:
                         cells.append("")
                         continue
-                    seconds, spread = replayed(functions)
+                    seconds, spread = replayed([function])
                     cells.append(f"{seconds * 1e6:.2f}")
-                    self.record("small", "softmax", NAMES[dtype], rows, columns, who, seconds, spread, 2 * count * dtype.itemsize, 0)
+                    self.record("small", "softmax", NAMES[dtype], rows, columns, who, seconds, spread, 2 * x.nbytes, 0)
                 self.say(f"| {NAMES[dtype]} | {rows} x {columns} | " + " | ".join(cells) + " |")
 
     # ---- The exponential --------------------------------------------------------------------------------------------

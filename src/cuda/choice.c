@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static const char *const names[CUDA_KERNELS] = {"generic", "warp", "block", "cluster"};
+static const char *const names[CUDA_KERNELS] = {"generic", "three_pass", "online", "warp", "block", "cluster", "split", "strips"};
 
 const char *softmax_cuda_kernel_name(int index)
 {
@@ -112,6 +112,104 @@ static int choose_rows(const softmax_job *job, const cuda_device *device, cuda_k
     return 1;
 }
 
+/* ---- A row over the whole GPU ---------------------------------------------------------------------------------------- */
+
+#define MOST_COLUMNS (1 << 28) /* the limbs of more might reach 2^52 */
+
+enum { FINE_BLOCKS = 512, /* of a row, whose parts every thread block adds up */
+       FINE_OF_MULTIPROCESSOR = 4, COARSE_OF_MULTIPROCESSOR = 4, COARSE_BLOCKS = 8 /* a warp each */, MOST_PIECES = 256 };
+
+static int64_t blocks_of(const softmax_job *job)
+{
+    return (job->columns + SOFTMAX_BLOCK_COLUMNS - 1) / SOFTMAX_BLOCK_COLUMNS;
+}
+
+static int64_t most_blocks(const cuda_device *device)
+{
+    return (int64_t)device->multiprocessors * COARSE_OF_MULTIPROCESSOR;
+}
+
+static int choose_split(const softmax_job *job, const cuda_device *device, cuda_shape *shape)
+{
+    int64_t blocks = blocks_of(job), pieces = blocks;
+    if (blocks == 0 || job->columns > MOST_COLUMNS || job->rows > INT32_MAX / MOST_PIECES)
+        return 0;
+    shape->kernel = CUDA_SPLIT;
+    shape->early = device->capability >= 90;
+    shape->fine = blocks <= FINE_BLOCKS && job->rows * blocks <= (int64_t)device->multiprocessors * FINE_OF_MULTIPROCESSOR;
+    if (!shape->fine) {
+        pieces = (most_blocks(device) + job->rows - 1) / job->rows;
+        pieces = pieces > MOST_PIECES ? MOST_PIECES : pieces;
+        if (pieces > (blocks + COARSE_BLOCKS - 1) / COARSE_BLOCKS)
+            pieces = (blocks + COARSE_BLOCKS - 1) / COARSE_BLOCKS;
+    }
+    shape->pieces = (int)pieces;
+    return 1;
+}
+
+/* Where scratch has been given or is asked about: few rows of more than a thread block's columns, but for 16-bit types, whose clusters are as fast;
+ * and rows too long for clusters, unless there is one for every thread block that runs at a time. */
+static int prefers_split(const softmax_job *job, const cuda_device *device, cuda_shape *shape)
+{
+    const int64_t longest = device->capability < 90 ? 16 * 1024 : 256 * 1024;
+    cuda_shape made = *shape;
+    if (job->columns <= 16 * 1024 || !choose_split(job, device, &made))
+        return 0;
+    if (job->columns <= longest ? !made.fine || job->x.type != ELEMENT_FLOAT32 : job->rows >= most_blocks(device))
+        return 0;
+    if (!job->scratch_needed && (!job->scratch || job->scratch_bytes < softmax_cuda_split_scratch(job, &made)))
+        return 0;
+    *shape = made;
+    return 1;
+}
+
+size_t softmax_cuda_split_scratch(const softmax_job *job, const cuda_shape *shape)
+{
+    return shape->kernel == CUDA_SPLIT ? (size_t)job->rows * (size_t)shape->pieces * SPLIT_PART_BYTES : 0;
+}
+
+/* ---- Axes that are not the last: strips of neighbouring rows ---------------------------------------------------------- */
+
+/* Whether neighbouring rows are neighbours in memory, all of one type, and nothing is done to their scores. */
+static int lies_in_strips(const softmax_job *job)
+{
+    const operand *x = &job->x, *out = &job->out;
+    int last = job->dimensions - 1, bytes = element_bytes(x->type);
+    if (job->kind == ARITHMETIC_64 || job->bias.data || job->mask.data || job->lengths.data || job->causal || job->softcap != 0.0 ||
+        job->scale != 1.0 || x->row_stride[last] != bytes || job->shape[last] < 2 || !lies_well(x) || x->column_stride % bytes != 0)
+        return 0;
+    return job->op == OPERATION_LOGSUMEXP ? x->type == ELEMENT_FLOAT32
+                                          : out->type == x->type && out->row_stride[last] == bytes && lies_well(out) && out->column_stride % bytes == 0;
+}
+
+/* Whether two neighbouring rows of 16 bits lie in one word, everywhere. */
+static int lies_in_pairs(const softmax_job *job)
+{
+    const operand *arrays[2] = {&job->x, &job->out};
+    if (element_bytes(job->x.type) != 2 || job->shape[job->dimensions - 1] % 2 != 0)
+        return 0;
+    for (int i = 0; i < 2; i++) {
+        if ((uintptr_t)arrays[i]->data % 4 != 0 || arrays[i]->column_stride % 4 != 0)
+            return 0;
+        for (int d = 0; d + 1 < job->dimensions; d++)
+            if (arrays[i]->row_stride[d] % 4 != 0)
+                return 0;
+    }
+    return 1;
+}
+
+static int choose_strips(const softmax_job *job, const cuda_device *device, cuda_shape *shape)
+{
+    int64_t blocks = blocks_of(job), inner = job->shape[job->dimensions - 1], strips = (inner + STRIP_ROWS - 1) / STRIP_ROWS;
+    if (blocks == 0 || blocks > (device->capability < 90 ? 1 : MOST_BLOCKS) || !lies_in_strips(job) || job->rows / inner > INT32_MAX / blocks / strips)
+        return 0;
+    shape->kernel = CUDA_STRIPS;
+    shape->cluster = (int)blocks;
+    shape->vectors = lies_in_pairs(job);
+    shape->tile_columns = job->columns <= 64 ? 64 : job->columns <= 256 ? 256 : SOFTMAX_BLOCK_COLUMNS;
+    return 1;
+}
+
 /* ---- The choice --------------------------------------------------------------------------------------------------- */
 
 /* Short rows: lanes that hold a row, and its columns in each, by its columns. */
@@ -151,15 +249,23 @@ int softmax_cuda_choose(const softmax_job *job, const cuda_device *device, cuda_
         return softmax_cuda_choose_gradient(job, device, wanted, shape);
     memset(shape, 0, sizeof *shape);
     shape->multiprocessors = device->multiprocessors;
-    if (!is_forward(job->op))
-        return 0;
+    if (!is_forward(job->op)) /* states */
+        return any || wanted == CUDA_GENERIC;
     if (is_plain(job)) {
         if ((any || wanted == CUDA_WARP) && choose_short(job, shape))
             return 1;
         shape->vectors = is_aligned(job, 16);
         shape->edges = begin_alike(job);
+        if (wanted == CUDA_SPLIT ? choose_split(job, device, shape) : any && prefers_split(job, device, shape))
+            return 1;
         if (rows && choose_rows(job, device, wanted, job->x.type == ELEMENT_FLOAT32 ? float32_table : half_table, shape))
             return 1;
+        if (wanted == CUDA_THREE_PASS || ((any ? blocks_of(job) > 0 : wanted == CUDA_ONLINE) && job->columns <= MOST_COLUMNS)) {
+            shape->kernel = wanted == CUDA_THREE_PASS ? CUDA_THREE_PASS : CUDA_ONLINE;
+            return 1;
+        }
+    } else if ((any || wanted == CUDA_STRIPS) && choose_strips(job, device, shape)) {
+        return 1;
     } else if (job->kind != ARITHMETIC_64 && lies_well(&job->x) && lies_well(&job->out) && lies_well(&job->bias) && rows && choose_rows(job, device, wanted, scores_table, shape)) {
         shape->scores = 1;
         return 1;

@@ -6,9 +6,13 @@
 
 typedef enum cuda_kernel {
     CUDA_GENERIC, /* anything */
+    CUDA_THREE_PASS, /* the textbook's, with its own bits; never chosen unasked */
+    CUDA_ONLINE,  /* a thread block a row, which it reads twice */
     CUDA_WARP,    /* a warp a row, or several rows a warp */
     CUDA_BLOCK,   /* a thread block a row */
     CUDA_CLUSTER, /* a cluster of thread blocks a row */
+    CUDA_SPLIT,   /* all thread blocks a row, in two launches */
+    CUDA_STRIPS,  /* neighbouring rows together, where the axis is not the last */
     CUDA_KERNELS
 } cuda_kernel;
 
@@ -24,19 +28,30 @@ typedef struct cuda_shape {
     int multiprocessors;
     int scores;  /* not plain rows: element by element, through options and strides */
     int edges;   /* rows begin anywhere, but x and out alike: accesses of 16 bytes between single elements at both ends */
-    int vectors; /* accesses of 16 bytes, or of what a lane holds of a short row; otherwise element by element */
+    int vectors; /* accesses of 16 bytes, or of what a lane holds of a short row, or of two rows of a strip; otherwise element by element */
     int full_blocks; /* the row's last block of columns is full, or nearly so, or one of many */
     int warps;   /* in a thread block */
     int cluster; /* thread blocks of a row */
     int row_lanes;    /* CUDA_WARP: lanes that hold a row */
     int lane_columns; /* ... columns of a row in a lane */
     int access;       /* ... bytes of an access: 16, 8, an element's */
+    int tile_columns; /* CUDA_STRIPS: columns of a row in a thread block */
+    int pieces; /* CUDA_SPLIT: of a row, a thread block each */
+    int fine;   /* CUDA_SPLIT: a piece is a block of columns, by several warps */
+    int early;  /* CUDA_SPLIT: the second launch may start before the first has ended */
 } cuda_shape;
+
+#define STRIP_ROWS 16     /* neighbouring rows of a thread block, where they have more than 256 columns; otherwise more */
+#define STRIP_THREADS 512
+#define SPLIT_PART_BYTES 56 /* of a piece's part in scratch */
 
 /* The kernel of that name, -1 if there is none. */
 int softmax_cuda_kernel_named(const char *name);
 
 /* How a job is launched, by the kernel that is wanted (CUDA_ANY_KERNEL: the best); 0: no such kernel can run it. */
 int softmax_cuda_choose(const softmax_job *job, const cuda_device *device, cuda_kernel wanted, cuda_shape *shape);
+
+/* How much scratch CUDA_SPLIT takes; 0 for the others. */
+size_t softmax_cuda_split_scratch(const softmax_job *job, const cuda_shape *shape);
 
 #endif

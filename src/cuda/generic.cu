@@ -8,7 +8,7 @@ template <typename REAL> static __global__ void __launch_bounds__(32 * GENERIC_W
     const int warp = threadIdx.x >> 5;
     for (int64_t row = blockIdx.x; row < job.rows; row += gridDim.x) {
         row_source<REAL> source = source_of<REAL>(job, row);
-        row_state state = reduce_columns<REAL, false>(job, source, warp, GENERIC_WARPS);
+        row_state state = reduce_columns<REAL, false>(job, source, job.kind, warp, GENERIC_WARPS);
         if ((threadIdx.x & 31) == 0) parts[warp] = state;
         __syncthreads();
         if (threadIdx.x == 0) {

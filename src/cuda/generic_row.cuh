@@ -8,13 +8,13 @@
 #define GENERIC_WARPS 8
 
 /* The state of the columns that fall to this warp. */
-template <typename REAL, bool PLAIN> static __device__ row_state reduce_columns(const softmax_job &job, const row_source<REAL> &source, int warp, int warps) {
+template <typename REAL, bool PLAIN> static __device__ row_state reduce_columns(const softmax_job &job, const row_source<REAL> &source, arithmetic kind, int warp, int warps) {
     const row_scores<REAL, PLAIN> get = {job, source};
     row_state row = row_state_empty();
     for (int64_t c = (int64_t)warp * SOFTMAX_BLOCK_COLUMNS; c < job.columns; c += (int64_t)warps * SOFTMAX_BLOCK_COLUMNS) {
         int count = (int)(job.columns - c < SOFTMAX_BLOCK_COLUMNS ? job.columns - c : SOFTMAX_BLOCK_COLUMNS);
-        block_sum<REAL> block = block_sum_of<REAL>(get, c, count, job.kind);
-        add_block(&row, block, job.kind);
+        block_sum<REAL> block = block_sum_of<REAL>(get, c, count, kind);
+        add_block(&row, block, kind);
     }
     return row;
 }

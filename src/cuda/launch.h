@@ -25,6 +25,15 @@ cudaError_t softmax_cuda_short_float32(const softmax_job *job, const cuda_shape 
 cudaError_t softmax_cuda_short_float16(const softmax_job *job, const cuda_shape *shape);
 cudaError_t softmax_cuda_short_bfloat16(const softmax_job *job, const cuda_shape *shape);
 
+/* states.cu: a tile and its rows' states, and states alone */
+cudaError_t softmax_cuda_state_tile(const softmax_job *job, const cuda_shape *shape);
+cudaError_t softmax_cuda_states_alone(const softmax_state_job *job);
+/* contiguous rows of any length: online.cu, split.cu (with scratch), and three_pass.cu, whose bits are its own */
+cudaError_t softmax_cuda_online(const softmax_job *job, const cuda_shape *shape);
+cudaError_t softmax_cuda_split(const softmax_job *job, const cuda_shape *shape);
+cudaError_t softmax_cuda_three_pass(const softmax_job *job, const cuda_shape *shape);
+cudaError_t softmax_cuda_strips(const softmax_job *job, const cuda_shape *shape); /* strips.cu: axes that are not the last */
+
 #ifdef __cplusplus
 }
 #endif

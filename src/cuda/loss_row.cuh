@@ -5,6 +5,7 @@
 #ifndef SOFTMAX_CUDA_LOSS_ROW_CUH
 #define SOFTMAX_CUDA_LOSS_ROW_CUH
 
+#include "bad_row.cuh"
 #include "operands.cuh"
 #include "real.cuh"
 
@@ -180,18 +181,6 @@ static __device__ void store_loss_of_row(const softmax_job &job, int64_t row, lo
         return;
     }
     ((loss_value *)((char *)job.scratch + loss_scratch_bytes()))[row] = loss;
-}
-
-/* The smallest bad row + 1; 0 and less is what nobody reported yet. */
-static __device__ void report_bad_row(const softmax_job &job, int64_t row) {
-    typedef unsigned long long word;
-    if (!job.device_status) return;
-    word *status = (word *)job.device_status, seen = *(volatile word *)status;
-    while ((int64_t)seen <= 0 || (int64_t)seen > row + 1) {
-        word before = atomicCAS(status, seen, (word)(row + 1));
-        if (before == seen) break;
-        seen = before;
-    }
 }
 
 #endif

@@ -101,6 +101,17 @@ static __device__ __forceinline__ double nearly_inverse(double x) {
     return fma(e, y, y); /* 20 bits become 60 */
 }
 
+/* ---- Kernels that follow each other, launched so that the second may start early: Hopper and later; elsewhere it starts when the first has ended. ---- */
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+static __device__ __forceinline__ void let_next_kernel_start() { asm volatile("griddepcontrol.launch_dependents;"); }
+/* Until the first has ended, and all that it wrote is seen. */
+static __device__ __forceinline__ void wait_for_previous_kernel() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+#else
+static __device__ __forceinline__ void let_next_kernel_start() {}
+static __device__ __forceinline__ void wait_for_previous_kernel() {}
+#endif
+
 /* ---- Thread-block clusters: Hopper and later; elsewhere a cluster is one block. ----------------------------------------------------------- */
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900

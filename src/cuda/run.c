@@ -59,6 +59,17 @@ static cudaError_t read_device(int index, cuda_device *device)
 
 /* ---- The job ------------------------------------------------------------------------------------------------------ */
 
+static size_t scratch_of(const softmax_job *job, const cuda_shape *shape)
+{
+    return softmax_cuda_is_gradient(job->op) ? softmax_cuda_gradient_scratch(job) : softmax_cuda_split_scratch(job, shape);
+}
+
+static int has_scratch(const softmax_job *job, const cuda_shape *shape)
+{
+    size_t needed = scratch_of(job, shape);
+    return job->scratch_needed || needed == 0 || (job->scratch && job->scratch_bytes >= needed);
+}
+
 /* How the job is launched: by the option's kernel, by $SOFTMAX_CUDA_KERNEL's where that can run it, or by the best. */
 static softmax_status choose(const softmax_job *job, const cuda_device *device, cuda_shape *shape, char *words,
                              size_t bytes)
@@ -71,7 +82,7 @@ static softmax_status choose(const softmax_job *job, const cuda_device *device, 
                  job->cuda_kernel ? "cuda_kernel" : "SOFTMAX_CUDA_KERNEL", name);
         return SOFTMAX_ERROR_OPTION;
     }
-    if (softmax_cuda_choose(job, device, (cuda_kernel)named, shape))
+    if (softmax_cuda_choose(job, device, (cuda_kernel)named, shape) && (job->cuda_kernel || has_scratch(job, shape)))
         return SOFTMAX_OK;
     if (!softmax_cuda_choose(job, device, CUDA_ANY_KERNEL, shape)) {
         snprintf(words, bytes, "the tensors are on cuda:%d; this operation has no CUDA kernel yet: the CPU is allowed",
@@ -102,7 +113,17 @@ static cudaError_t launch(const softmax_job *job, const cuda_shape *shape)
         return softmax_cuda_cross_entropy(job, shape);
     if (softmax_cuda_is_gradient(job->op))
         return softmax_cuda_backward(job, shape);
+    if (job->op >= OPERATION_STATE_UPDATE)
+        return softmax_cuda_state_tile(job, shape);
     switch (shape->kernel) {
+    case CUDA_THREE_PASS:
+        return softmax_cuda_three_pass(job, shape);
+    case CUDA_ONLINE:
+        return softmax_cuda_online(job, shape);
+    case CUDA_SPLIT:
+        return softmax_cuda_split(job, shape);
+    case CUDA_STRIPS:
+        return softmax_cuda_strips(job, shape);
     case CUDA_WARP:
         return shorts[job->x.type](job, shape);
     case CUDA_BLOCK:
@@ -114,18 +135,35 @@ static cudaError_t launch(const softmax_job *job, const cuda_shape *shape)
 }
 
 /* Tells how much scratch the job needs, or sees that it has been given. */
-static softmax_status take_scratch(const softmax_job *job, char *words, size_t bytes)
+static softmax_status take_scratch(const softmax_job *job, const cuda_shape *shape, char *words, size_t bytes)
 {
-    size_t needed = softmax_cuda_gradient_scratch(job);
+    size_t needed = scratch_of(job, shape);
     if (job->scratch_needed) {
         *job->scratch_needed = needed;
         return SOFTMAX_OK;
     }
-    if (needed == 0 || (job->scratch && job->scratch_bytes >= needed))
+    if (has_scratch(job, shape))
         return SOFTMAX_OK;
-    snprintf(words, bytes, "scratch_bytes is %zu; the sum over rows takes %zu or more, on the device", job->scratch ? job->scratch_bytes : 0,
-             needed);
+    snprintf(words, bytes, "scratch_bytes is %zu; %s takes %zu or more, on the device", job->scratch ? job->scratch_bytes : 0,
+             softmax_cuda_is_gradient(job->op) ? "the sum over rows" : "cuda_kernel split", needed);
     return SOFTMAX_ERROR_OPTION;
+}
+
+softmax_status softmax_run_cuda_states(const softmax_state_job *job)
+{
+    int current;
+    cudaError_t error = cudaGetDevice(&current);
+    if (error == cudaSuccess && current != job->device)
+        error = cudaSetDevice(job->device);
+    if (error == cudaSuccess) {
+        error = softmax_cuda_states_alone(job);
+        if (current != job->device)
+            cudaSetDevice(current);
+    }
+    if (error == cudaSuccess)
+        return SOFTMAX_OK;
+    cudaGetLastError();
+    return SOFTMAX_ERROR_DEVICE;
 }
 
 softmax_status softmax_run_cuda(const softmax_job *job, char *words, size_t bytes)
@@ -143,7 +181,7 @@ softmax_status softmax_run_cuda(const softmax_job *job, char *words, size_t byte
         return refuse(error, "the device cannot be used", words, bytes);
     status = choose(job, &device, &shape, words, bytes);
     if (status == SOFTMAX_OK)
-        status = take_scratch(job, words, bytes);
+        status = take_scratch(job, &shape, words, bytes);
     if (status == SOFTMAX_OK && !job->scratch_needed) {
         error = launch(job, &shape);
         if (error != cudaSuccess)

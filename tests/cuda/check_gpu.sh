@@ -37,6 +37,7 @@ run "bits" "$folder/gpu_bits" --few --golden $golden
 run "bits, each call a graph" env SOFTMAX_TEST_GRAPHS=1 "$folder/gpu_bits" --every 29 --golden $golden
 run "every kernel against the CPU" "$folder/gpu_kernel_sweep"
 run "errors of the device and the host" "$folder/gpu_device_errors"
+run "states in device memory" "$folder/gpu_device_states"
 for test in special special_loss far_scores; do
     run "$test" "$folder/gpu_$test"
 done

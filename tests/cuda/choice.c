@@ -49,12 +49,12 @@ static void by_width(void)
     } on_h200[] = {{1, "warp", 0, 0, 0},          {64, "warp", 1, 0, 0},        {1024, "warp", 1, 0, 0},
                    {1025, "block", 0, 2, 1},      {4096, "block", 1, 4, 1},     {16384, "block", 1, 16, 1},
                    {16388, "cluster", 1, 3, 8},   {50257, "cluster", 0, 7, 8},  {65536, "cluster", 1, 8, 8},
-                   {131072, "cluster", 1, 8, 16}, {262144, "cluster", 1, 16, 16}, {262145, "generic", 0, 0, 0}};
+                   {131072, "cluster", 1, 8, 16}, {262144, "cluster", 1, 16, 16}, {262145, "online", 0, 0, 0}};
     for (size_t i = 0; i < sizeof on_h200 / sizeof *on_h200; i++) {
         softmax_job job = contiguous(OPERATION_SOFTMAX, ELEMENT_FLOAT32, 1000, on_h200[i].columns, 0);
         EXPECT(job, h200, CUDA_ANY_KERNEL, on_h200[i].kernel, on_h200[i].vectors, on_h200[i].warps, on_h200[i].cluster);
         if (on_h200[i].columns > 16384)
-            EXPECT(job, a100, CUDA_ANY_KERNEL, "generic", on_h200[i].vectors, 0, 0);
+            EXPECT(job, a100, CUDA_ANY_KERNEL, "online", on_h200[i].vectors, 0, 0);
     }
 }
 
@@ -76,7 +76,81 @@ static void by_layout(void)
     job = contiguous(OPERATION_LOGSUMEXP, ELEMENT_FLOAT64, 100, 4096, 0);
     EXPECT(job, h200, CUDA_ANY_KERNEL, "generic", 0, 0, 0);
     job = contiguous(OPERATION_SOFTMAX, ELEMENT_FLOAT32, INT64_C(1) << 33, 4096, 0); /* more rows than a launch has thread blocks */
-    EXPECT(job, h200, CUDA_ANY_KERNEL, "generic", 1, 0, 0);
+    EXPECT(job, h200, CUDA_ANY_KERNEL, "online", 1, 0, 0);
+}
+
+/* A row over the whole GPU: where few rows are long, and there is scratch for their parts. */
+static void by_scratch(void)
+{
+    static char memory[1]; /* never touched */
+    static const struct {
+        int64_t rows, columns;
+        const char *with, *without;
+        int pieces, fine;
+    } shapes[] = {{1, 4096, "block", "block", 0, 0},          {1, 128256, "split", "cluster", 126, 1},
+                  {1, 262144, "split", "cluster", 256, 1},    {4, 128256, "split", "cluster", 126, 1},
+                  {16, 128256, "cluster", "cluster", 0, 0},   {1, 1 << 20, "split", "online", 128, 0},
+                  {100, 300000, "split", "online", 6, 0},     {1, 1 << 28, "split", "online", 256, 0},
+                  {1000, 262145, "online", "online", 0, 0}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        softmax_job job = contiguous(OPERATION_SOFTMAX, ELEMENT_FLOAT32, shapes[i].rows, shapes[i].columns, 0);
+        cuda_shape shape;
+        size_t needed = 0;
+        bool split = strcmp(shapes[i].with, "split") == 0;
+        EXPECT(job, h200, CUDA_SPLIT, "split", 1 - (int)(shapes[i].columns % 4 != 0), 0, 0);
+        softmax_cuda_choose(&job, &h200, CUDA_ANY_KERNEL, &shape);
+        CHECK(strcmp(softmax_cuda_kernel_name((int)shape.kernel), shapes[i].without) == 0, "shape %zu without scratch", i);
+        job.scratch_needed = &needed; /* asked about */
+        softmax_cuda_choose(&job, &h200, CUDA_ANY_KERNEL, &shape);
+        CHECK(strcmp(softmax_cuda_kernel_name((int)shape.kernel), shapes[i].with) == 0 && (!split || (shape.pieces == shapes[i].pieces && shape.fine == shapes[i].fine)),
+              "shape %zu: %d pieces, fine %d", i, shape.pieces, shape.fine);
+        job.scratch_needed = NULL;
+        job.scratch = memory;
+        job.scratch_bytes = softmax_cuda_split_scratch(&job, &shape);
+        softmax_cuda_choose(&job, &h200, CUDA_ANY_KERNEL, &shape);
+        CHECK(strcmp(softmax_cuda_kernel_name((int)shape.kernel), shapes[i].with) == 0, "shape %zu with scratch", i);
+        if (!split)
+            continue;
+        job.scratch_bytes--;
+        softmax_cuda_choose(&job, &h200, CUDA_ANY_KERNEL, &shape);
+        CHECK(strcmp(softmax_cuda_kernel_name((int)shape.kernel), shapes[i].without) == 0, "shape %zu with too little scratch", i);
+    }
+}
+
+/* (2, columns, 100) along axis 1. */
+static softmax_job middle_axis(element type, int64_t columns)
+{
+    softmax_job job = contiguous(OPERATION_SOFTMAX, type, 200, columns, 0);
+    int64_t bytes = job.x.column_stride;
+    job.dimensions = 2;
+    job.shape[0] = 2;
+    job.shape[1] = 100;
+    job.x.column_stride = job.out.column_stride = 100 * bytes;
+    job.x.row_stride[0] = job.out.row_stride[0] = columns * 100 * bytes;
+    job.x.row_stride[1] = job.out.row_stride[1] = bytes;
+    return job;
+}
+
+static void by_axis(void)
+{
+    softmax_job job = middle_axis(ELEMENT_FLOAT32, 64);
+    EXPECT(job, h200, CUDA_ANY_KERNEL, "strips", 0, 0, 1);
+    job = middle_axis(ELEMENT_FLOAT32, 8192);
+    EXPECT(job, h200, CUDA_ANY_KERNEL, "strips", 0, 0, 8);
+    EXPECT(job, a100, CUDA_ANY_KERNEL, "block", 0, 8, 1);
+    job = middle_axis(ELEMENT_BFLOAT16, 1000);
+    EXPECT(job, h200, CUDA_ANY_KERNEL, "strips", 1, 0, 1);
+    job.x.data += 2; /* pairs of rows are no words */
+    EXPECT(job, h200, CUDA_ANY_KERNEL, "strips", 0, 0, 1);
+    job.x.data += 1;
+    EXPECT(job, h200, CUDA_ANY_KERNEL, "generic", 0, 0, 0);
+    job = middle_axis(ELEMENT_FLOAT32, 20000); /* longer than a cluster's strip */
+    EXPECT(job, h200, CUDA_ANY_KERNEL, "cluster", 0, 3, 8);
+    job = middle_axis(ELEMENT_FLOAT32, 1000);
+    job.scale = 0.5;
+    EXPECT(job, h200, CUDA_ANY_KERNEL, "block", 0, 1, 1);
+    job = middle_axis(ELEMENT_FLOAT64, 1000);
+    EXPECT(job, h200, CUDA_ANY_KERNEL, "generic", 0, 0, 0);
 }
 
 /* A row without columns has a logsumexp; it takes no kernel whose thread blocks would be empty. */
@@ -88,7 +162,7 @@ static void without_columns(void)
         for (int wanted = 0; wanted <= CUDA_ANY_KERNEL; wanted++) {
             cuda_shape shape;
             if (softmax_cuda_choose(&job, &h200, (cuda_kernel)wanted, &shape))
-                CHECK(shape.kernel == CUDA_GENERIC || shape.kernel == CUDA_WARP || shape.warps > 0,
+                CHECK((shape.kernel != CUDA_BLOCK && shape.kernel != CUDA_CLUSTER && shape.kernel != CUDA_SPLIT && shape.kernel != CUDA_STRIPS) || shape.warps > 0,
                       "type %d, wanted %d: kernel %s of %d warps", (int)types[i], wanted,
                       softmax_cuda_kernel_name((int)shape.kernel), shape.warps);
         }
@@ -113,6 +187,8 @@ int main(void)
 {
     by_width();
     by_layout();
+    by_scratch();
+    by_axis();
     by_name();
     without_columns();
     return check_finish("cuda_choice");

@@ -13,7 +13,7 @@
 static const int64_t widths[] = {0,    1,    2,    5,    7,     31,    32,    33,    63,    64,    65,     100,    127,    128,    129,    255,
                                  256,  257,  304,  500,  511,  512,   513,   1000,  1023,  1024,  1025,  2047,   2048,   2049,   4096,   4097,   8192,
                                  8193, 9217, 10007, 16384, 16385, 32001, 32768, 50257, 65536, 100003, 128256, 131072, 202048, 262144, 262145, 300001};
-enum { WIDTHS = sizeof widths / sizeof *widths, FEW_WIDTH = 2049, LOGITS = 6 };
+enum { WIDTHS = sizeof widths / sizeof *widths, LOGITS = 6 };
 
 /* What a row is filled with, in turn. */
 static void fill(const float_format *format, char *to, int64_t rows, int64_t columns, bool shares, bool logarithms, random_source *source)
@@ -33,6 +33,16 @@ static void fill(const float_format *format, char *to, int64_t rows, int64_t col
         if (r == 6 && columns > 0)
             format_store(format, to, r * columns + random_below(source, columns), NAN);
     }
+}
+
+/* --few: a width for each way that kernels take, aligned and not in turn. */
+static bool is_one_of_few(int w, int offset)
+{
+    static const int64_t few[] = {0, 5, 64, 257, 1024, 2049};
+    for (int i = 0; i < 6; i++)
+        if (few[i] == widths[w])
+            return i % 2 == offset;
+    return false;
 }
 
 typedef struct sweep {
@@ -75,12 +85,20 @@ static bool run(sweep *s, char *output, char *losses)
     return library_run_ok(&call, "sweep");
 }
 
+/* The textbook's kernel has errors of its own; what it must be is near. */
+static bool is_near(const sweep *s, int64_t at, const char *ours, const char *theirs)
+{
+    double a = format_load(s->output, ours, at), b = format_load(s->output, theirs, at);
+    return a == b || (a != a && b != b) || fabs(a - b) <= 1e-5 + fabs(b) * (s->output->bytes == 2 ? 0x1p-7 : 1e-4);
+}
+
 static void compare(sweep *s, const char *kernel)
 {
     int64_t elements = s->operation == LOGSUMEXP ? s->rows : s->rows * s->columns, at = 0, skipped = s->operation == LOGSUMEXP ? 0 : s->offset;
     int bytes = s->output->bytes;
     const char *ours = s->ours + skipped * bytes, *theirs = s->theirs + skipped * bytes;
-    while (at < elements && memcmp(ours + at * bytes, theirs + at * bytes, (size_t)bytes) == 0)
+    bool textbook = strcmp(kernel, "three_pass") == 0;
+    while (at < elements && (memcmp(ours + at * bytes, theirs + at * bytes, (size_t)bytes) == 0 || (textbook && is_near(s, at, ours, theirs))))
         at++;
     CHECK(at == elements, "%s %s to %s, %ld x %ld, offset %d, kernel %s: element (%ld, %ld) is %a on the GPU and %a on the CPU",
           operation_names[s->operation], s->input->name, s->output->name, (long)s->rows, (long)s->columns, s->offset, kernel,
@@ -136,7 +154,7 @@ int main(int count, char **arguments)
                 for (int offset = 0; offset < 2; offset++) {
                     sweep s = {(enum operation)operation, &float_formats[f < 4 ? f : f - 2], &float_formats[f < 4 ? f : 0], 7, widths[w], offset,
                                NULL, NULL, NULL, NULL, NULL, NULL, NULL};
-                    if ((few && (s.columns > FEW_WIDTH || w % 3)) || (offset && w % 2))
+                    if (few ? !is_one_of_few(w, offset) : offset && w % 2)
                         continue;
                     if (s.columns > 20000)
                         s.rows = f % 2 ? 3 : 2;

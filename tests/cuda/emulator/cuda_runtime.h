@@ -45,9 +45,12 @@ static inline float4 make_float4(float x, float y, float z, float w) { return {x
 
 typedef enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidValue = 1 } cudaError_t;
 typedef void *cudaStream_t;
-enum cudaLaunchAttributeID { cudaLaunchAttributeClusterDimension = 4 };
+enum cudaLaunchAttributeID { cudaLaunchAttributeClusterDimension = 4, cudaLaunchAttributeProgrammaticStreamSerialization = 6 };
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8, cudaFuncAttributeNonPortableClusterSizeAllowed = 10 };
-struct cudaLaunchAttributeValue { struct { unsigned x, y, z; } clusterDim; };
+struct cudaLaunchAttributeValue {
+    struct { unsigned x, y, z; } clusterDim;
+    int programmaticStreamSerializationAllowed;
+};
 struct cudaLaunchAttribute {
     cudaLaunchAttributeID id;
     cudaLaunchAttributeValue val;
@@ -352,6 +355,8 @@ static inline float multiply_toward_zero(float a, float b) {
     if (fabs((double)f) > fabs(exact) && exact - exact == 0) f = __uint_as_float(__float_as_uint(f) - 1);
     return f;
 }
+static inline void let_next_kernel_start() {}
+static inline void wait_for_previous_kernel() {}
 static inline void prefetch_to_l2(const void *) {}
 static inline float flush_to_zero(float x) { return fabsf(x) < 0x1p-126f ? 0.0f : x; }
 static inline uint32_t pack_bfloat16(float a, float b) { return (uint32_t)round_to_bfloat16(a) | (uint32_t)round_to_bfloat16(b) << 16; }
