@@ -64,7 +64,7 @@ static inline vd floor_vector_double(vd kb) { return vd_mul(vd_add(kb, vd_set(TE
 #define LEAST_EXPONENT (-195) /* all of the block is below the smallest normal */
 #define SMALLEST_NORMAL 0x1p-126f
 #define LARGEST FLT_MAX
-#define LARGE_PRODUCT 0x1p22f /* from it on, pairs may be too short for a small score */
+#define CANCELLED_LIMIT 0x1p20f /* where 3/4 of the product is larger than the score by that, a pair may be too short for it */
 #define NEARLY_LARGEST 0x1p100 /* added to any number it rounds away, or may overflow */
 #define REAL_ELEMENT ELEMENT_FLOAT32
 #define FMA fmaf
@@ -125,7 +125,7 @@ static inline double unbiased_double(double y) { return bits_double(double_bits(
 #define LEAST_EXPONENT (-1790)
 #define SMALLEST_NORMAL 0x1p-1022
 #define LARGEST DBL_MAX
-#define LARGE_PRODUCT 0x1p40
+#define CANCELLED_LIMIT 0x1p38
 #define NEARLY_LARGEST 0x1p968
 #define REAL_ELEMENT ELEMENT_FLOAT64
 #define FMA fma

@@ -72,8 +72,12 @@ static ALWAYS_INLINE void NAME(scaled)(REAL given, REAL b, int has_bias, REAL sc
     finite = s - s == 0;
     *z = masked ? -(REAL)INFINITY : finite ? s : hi;
     *low = finite ? lo - (s - hi) : 0;
-    *doubt |= !finite & (given - given == 0) & (b - b == 0);
-    if (has_bias) *doubt |= (size >= LARGE_PRODUCT) & (NAME(size_of)(s) < (REAL)0.75 * size);
+    if (has_bias) {
+        s = finite ? s : 0; /* a product beyond the range is large, but for one of an infinity */
+        *doubt |= FMA(given, 0, (REAL)0.75 * size - NAME(size_of)(s)) > CANCELLED_LIMIT;
+    } else {
+        *doubt |= !finite & (given - given == 0);
+    }
 }
 
 /* The score of one column where no pair is right: a finite one is somewhere in REAL's range; of infinities scale 0 leaves -inf, which masks out. */

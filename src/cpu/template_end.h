@@ -31,7 +31,7 @@
 #undef LOW_PRODUCT
 #undef WIDE_FROM
 #undef NEARLY_LARGEST
-#undef LARGE_PRODUCT
+#undef CANCELLED_LIMIT
 #undef AHEAD_LEAST
 #undef AHEAD_MOST
 #undef LOSS_BLOCKS

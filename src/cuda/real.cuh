@@ -18,7 +18,7 @@ template <> struct real<float> {
     static __device__ float spread() { return TERM32_SPREAD; }
     static __device__ float smallest() { return 0x1p-126f; }
     static __device__ float largest() { return FLT_MAX; }
-    static __device__ float large_product() { return 0x1p22f; }
+    static __device__ float cancelled_limit() { return 0x1p20f; }
     static __device__ bool is_wild(double scale) { return score_scale_is_wild(scale); }
     static __device__ float infinity() { return bits_float(0x7f800000u); }
     static __device__ float nan() { return bits_float(0x7fc00000u); }
@@ -45,7 +45,7 @@ template <> struct real<double> {
     static __device__ double spread() { return TERM64_SPREAD; }
     static __device__ double smallest() { return 0x1p-1022; }
     static __device__ double largest() { return DBL_MAX; }
-    static __device__ double large_product() { return 0x1p40; }
+    static __device__ double cancelled_limit() { return 0x1p38; }
     static __device__ bool is_wild(double) { return false; }
     static __device__ double infinity() { return bits_double(0x7ff0000000000000ULL); }
     static __device__ double nan() { return bits_double(0x7ff8000000000000ULL); }

@@ -77,7 +77,7 @@ template <typename REAL> static __device__ __forceinline__ score<REAL> scaled_sc
     sum = hi + lo;
     s.z = sum;
     s.low = lo - (sum - hi);
-    s.doubtful = source.bias && size >= R::large_product() && R::size_of(sum) < (REAL)0.75 * size;
+    s.doubtful = source.bias && (REAL)0.75 * size - R::size_of(sum) > R::cancelled_limit();
     if (source.is_wild || !(sum - sum == 0)) {
         s.z = wild_score(x, b, scale);
         s.low = 0;

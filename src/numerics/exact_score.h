@@ -131,19 +131,25 @@ SOFTMAX_FN_APART pair score_difference(exact_score a, exact_score b) {
     return d;
 }
 
-/* Whether a > b. Of equal scores in different parts (a block's pair of floats beside an exact score) one counts as above, always the same. */
-SOFTMAX_FN int score_is_above(exact_score a, exact_score b) {
-    double d;
-    if ((score_is_single(a) && score_is_single(b)) || a.high - a.high != 0.0 || b.high - b.high != 0.0) return a.high > b.high;
+/* a > b: 1, a = b: 0, a < b: -1. No NaN. */
+SOFTMAX_FN int compare_scores(exact_score a, exact_score b) {
+    double d = a.high - b.high, middle = a.middle - b.middle;
+    if (a.level == b.level || a.high - a.high != 0.0 || b.high - b.high != 0.0) { /* most are decided by their first parts */
+        if (a.high == b.high && (a.level == SCORE_BEYOND || fabs(middle) > 3.0 * (fabs(a.low) + fabs(b.low)) || (a.low == b.low)))
+            return middle == 0.0 ? (a.low > b.low) - (a.low < b.low) : middle > 0.0 ? 1 : -1;
+        if (a.high != b.high && !(fabs(d) <= 3.0 * (fabs(a.middle) + fabs(b.middle)))) return a.high > b.high ? 1 : -1;
+    }
     d = score_difference(a, b).hi;
-    if (d != 0.0) return d > 0.0;
-    return a.high > b.high || (a.high == b.high && a.middle > b.middle);
+    return (d > 0.0) - (d < 0.0);
 }
 
-SOFTMAX_FN int scores_are_equal(exact_score a, exact_score b) {
-    if ((score_is_single(a) && score_is_single(b)) || a.high - a.high != 0.0 || b.high - b.high != 0.0) return a.high == b.high;
-    return score_difference(a, b).hi == 0.0;
+/* Whether a > b. Of equal scores in different parts (a block's pair of floats beside an exact score) one counts as above, always the same. */
+SOFTMAX_FN int score_is_above(exact_score a, exact_score b) {
+    int order = compare_scores(a, b);
+    return order != 0 ? order > 0 : a.high > b.high || (a.high == b.high && a.middle > b.middle);
 }
+
+SOFTMAX_FN int scores_are_equal(exact_score a, exact_score b) { return compare_scores(a, b) == 0; }
 
 /* Scores near 0 are reduced in double. */
 SOFTMAX_FN int score_is_near(exact_score a) { return fabs(a.high) < SOFTMAX_DOUBLE_LIMIT && a.level == SCORE_PLAIN; }
@@ -151,7 +157,13 @@ SOFTMAX_FN int score_is_near(exact_score a) { return fabs(a.high) < SOFTMAX_DOUB
 /* Whether two scores can both count in one row. Terms further below the maximum are left out of its sum, or are in it: no result can tell. */
 #define SCORE_DISTANCE 0x1p30
 SOFTMAX_FN int scores_meet(exact_score a, exact_score b) {
-    return (score_is_near(a) && score_is_near(b)) || fabs(score_difference(a, b).hi) <= SCORE_DISTANCE;
+    double d = fabs(a.high - b.high);
+    if (score_is_near(a) && score_is_near(b)) return 1;
+    if (a.level == SCORE_PLAIN && b.level == SCORE_PLAIN) { /* decided by their first parts? */
+        if (d <= 0.25 * SCORE_DISTANCE && fabs(a.middle) <= 0.25 * SCORE_DISTANCE && fabs(b.middle) <= 0.25 * SCORE_DISTANCE) return 1;
+        if (d > 2.0 * SCORE_DISTANCE && d > 4.0 * (fabs(a.middle) + fabs(b.middle))) return 0;
+    }
+    return fabs(score_difference(a, b).hi) <= SCORE_DISTANCE;
 }
 
 /* Whether pairs of floats cannot hold such a scale, or its products. */
