@@ -91,11 +91,11 @@ typedef enum softmax_streaming { SOFTMAX_STREAMING_CHOOSE = 0, SOFTMAX_STREAMING
 typedef struct softmax_options {
     size_t size; /* sizeof(softmax_options) as the caller knows it */
 
-    /* The scores, in this order: z = softcap * tanh(x / softcap), rounded once; then scale * z + bias, held as a
-     * sum of two. */
+    /* The scores, in this order: z = softcap * tanh(x / softcap), rounded once; then scale * z + bias, as in
+     * real numbers, whatever their size. */
     double softcap; /* 0: none; otherwise positive and finite. It makes -inf -softcap, which takes part: mask by mask or bias. */
-    double scale;   /* 1; 0, or 2^-100 to 2^100 in size: 1 / temperature, attention's 1/sqrt(d). 0 is uniform over what is not
-                       masked or infinite. scale * z + bias is held in 48 bits (float64: 106): docs/numerics.md, Limits. */
+    double scale;   /* 1; any finite number: 1 / temperature, attention's 1/sqrt(d). 0 is uniform over what is not masked or
+                       infinite. Scores of 2^21 or more in size are slower: docs/numerics.md, Limits. */
     const DLTensor *bias;          /* NULL; a float tensor that broadcasts to the input; -inf masks out. */
     const DLTensor *mask;          /* NULL; uint8 or bool, broadcasts to the input; nonzero takes part, zero is never used. */
     const DLTensor *valid_lengths; /* NULL; int32 or int64, broadcasts to the input without the axis: columns at or beyond

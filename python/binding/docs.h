@@ -7,9 +7,8 @@
 #define EXECUTION_SIGNATURE "threads=0, isa=None, streaming='choose', stream=None, cuda_kernel=None"
 
 #define SCORE_OPTIONS_DOC                                                                                              \
-    "Scores, in this order: z = softcap * tanh(x / softcap), rounded once (0: none); then scale * z + bias, held as "  \
-    "a\n"                                                                                                              \
-    "sum of two.\n"                                                                                                    \
+    "Scores, in this order: z = softcap * tanh(x / softcap), rounded once (0: none); then scale * z + bias, as in "    \
+    "real numbers.\n"                                                                                                  \
     "bias           float array that broadcasts to x; -inf masks out\n"                                                \
     "mask           bool or uint8 array that broadcasts to x; true takes part, what is false is never used\n"          \
     "valid_lengths  int32 or int64 array that broadcasts to x without the axis: columns from there on take no part\n"  \

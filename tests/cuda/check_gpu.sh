@@ -44,7 +44,7 @@ done
 for operation in softmax log_softmax logsumexp; do
     [ -x "$folder/gpu_accuracy_scores" ] && run "accuracy of $operation" "$folder/gpu_accuracy_scores" $operation
 done
-for test in accuracy_backward accuracy_cross_entropy; do
+for test in accuracy_backward accuracy_cross_entropy accuracy_far; do
     [ -x "$folder/gpu_$test" ] && run "$test" "$folder/gpu_$test"
 done
 if command -v compute-sanitizer >/dev/null; then

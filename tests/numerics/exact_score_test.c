@@ -30,7 +30,7 @@ static parts random_parts(random_source *source)
     if (random_below(source, 4) == 0) { /* a product in the middle between two doubles, and a bias that decides */
         int exponent = (int)random_below(source, 1000) - 500;
         p.x = 1 + 0x1p-26, p.scale = ldexp(1 + 0x1p-27, exponent);
-        p.bias = ldexp((double)random_below(source, 3) - 1, exponent - 60 - (int)random_below(source, 400));
+        p.bias = ldexp((double)random_below(source, 3) - 1, exponent - 60 - (int)random_below(source, 250));
     }
     return p;
 }
