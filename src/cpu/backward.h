@@ -156,13 +156,18 @@ static void NAME(block_gradient)(const NAME(slope) *s, const backward_terms *b, 
 #undef GRADIENT
 }
 
-static void NAME(backward_finish)(const softmax_job *job, const place *p, int64_t first, int64_t last, const row_partial *partial) {
+/* Results go past the caches, but for lines that are there already. */
+static int NAME(backward_streams)(const softmax_job *job) {
+    return is_contiguous(&job->out) && job->out.data != job->x.data && job->out.data != job->dy.data && softmax_cpu_streams(job);
+}
+
+/* dx of columns [first, last); flags: of the row's sum. */
+static void NAME(backward_gradient)(const softmax_job *job, const place *p, int64_t first, int64_t last, const NAME(slope) *s, uint32_t flags,
+                                    int stream) {
     char *out = row_address(job, &job->out, p);
     backward_terms b;
     REAL y_buffer[SOFTMAX_BLOCK_COLUMNS], dy_buffer[SOFTMAX_BLOCK_COLUMNS], results[SOFTMAX_BLOCK_COLUMNS];
-    NAME(slope) s = NAME(slope_of)(accumulator_read(&partial->sum, 0), job->op == OPERATION_LOG_SOFTMAX_BACKWARD);
-    int direct = is_contiguous(&job->out), stream = direct && job->out.data != job->x.data && job->out.data != job->dy.data && softmax_cpu_streams(job);
-    if (partial->flags) {
+    if (flags) {
         NAME(fill)(&job->out, out, first, last, (REAL)NAN);
         return;
     }
@@ -170,24 +175,46 @@ static void NAME(backward_finish)(const softmax_job *job, const place *p, int64_
         int count = NAME(block_columns)(c, last);
         char *to = out + c * job->out.column_stride;
         NAME(fetch_backward)(job, p, c, count, y_buffer, dy_buffer, &b);
-        if (direct) {
-            NAME(block_gradient)(&s, &b, to, job->out.type, stream);
+        if (is_contiguous(&job->out)) {
+            NAME(block_gradient)(s, &b, to, job->out.type, stream);
         } else {
-            NAME(block_gradient)(&s, &b, results, REAL_ELEMENT, 0);
+            NAME(block_gradient)(s, &b, results, REAL_ELEMENT, 0);
             NAME(scatter)(to, job->out.type, job->out.column_stride, count, results);
         }
     }
+}
+
+static NAME(slope) NAME(slope_of_row)(const softmax_job *job, const row_partial *partial) {
+    return NAME(slope_of)(accumulator_read(&partial->sum, 0), job->op == OPERATION_LOG_SOFTMAX_BACKWARD);
+}
+
+static void NAME(backward_finish)(const softmax_job *job, const place *p, int64_t first, int64_t last, const row_partial *partial) {
+    NAME(slope) s = NAME(slope_of_row)(job, partial);
+    int stream = NAME(backward_streams)(job);
+    NAME(backward_gradient)(job, p, first, last, &s, partial->flags, stream);
     if (stream) stream_end();
 }
 
-/* Rows [first, last). */
+#define LATE_BYTES 65536 /* of y and dy */
+
+/* Rows [first, last). A short row's results wait for the sum of the next: the chain from its own sum to its slope is as long as 10 vectors' work. */
 static void NAME(backward_rows)(const softmax_job *job, int64_t first, int64_t last) {
-    for (int64_t row = first; row < last; row++) {
-        place p = place_of_row(job, row);
+    place p[2];
+    NAME(slope) s[2];
+    uint32_t flags[2];
+    int now = 0, waits = 0, late = job->columns * (int64_t)sizeof(REAL) * 2 <= LATE_BYTES, stream = NAME(backward_streams)(job);
+    for (int64_t row = first; row < last; row++, now ^= 1) {
         row_partial partial;
+        p[now] = place_of_row(job, row);
         partial.sum = accumulator_empty();
         partial.flags = 0;
-        NAME(backward_reduce)(job, &p, 0, job->columns, &partial);
-        NAME(backward_finish)(job, &p, 0, job->columns, &partial);
+        NAME(backward_reduce)(job, &p[now], 0, job->columns, &partial);
+        s[now] = NAME(slope_of_row)(job, &partial);
+        flags[now] = partial.flags;
+        if (waits) NAME(backward_gradient)(job, &p[now ^ 1], 0, job->columns, &s[now ^ 1], flags[now ^ 1], stream);
+        waits = late;
+        if (!late) NAME(backward_gradient)(job, &p[now], 0, job->columns, &s[now], flags[now], stream);
     }
+    if (waits) NAME(backward_gradient)(job, &p[now ^ 1], 0, job->columns, &s[now ^ 1], flags[now ^ 1], stream);
+    if (stream) stream_end();
 }

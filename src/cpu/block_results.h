@@ -225,18 +225,49 @@ static void NAME(scale_block)(const REAL *v, int count, const NAME(factor) *f, i
     }
 }
 
-/* y = v factor for a row of one block that holds its maximum; spread as in results_are_calm. */
-static void NAME(scale_row)(const REAL *v, int count, const NAME(factor) *f, double spread, int streams, REAL *y) {
+/* results_loop into a 16-bit type. */
+static ALWAYS_INLINE void NAME(half_results)(const REAL *v, int count, const NAME(factor) *f, void *y, element type, int calm, int streams) {
+    const VECTOR hi = V(set)(f->hi), lo = V(set)(f->lo);
+    int i = 0;
+    streams &= (uintptr_t)y % (2 * LANES) == 0;
+    for (; i + LANES <= count; i += LANES) NAME(store_elements)(y, type, i, NAME(result)(V(load)(v + i), hi, lo, f, calm, 1), streams);
+    if (i < count) NAME(store_rest)(y, type, i, count, NAME(result)(V(load_part)(v + i, count - i, 0), hi, lo, f, calm, 1));
+}
+
+/* y, of that type, = v factor for a row of one block that holds its maximum; spread as in results_are_calm. */
+static void NAME(scale_row)(const REAL *v, int count, const NAME(factor) *f, double spread, void *y, element type, int streams) {
     NAME(factor) plain = *f;
-    if (!NAME(results_are_calm)(f, spread)) {
-        NAME(results)(v, count, f, y, 0, 0, streams);
+    int calm = NAME(results_are_calm)(f, spread) ? LEVEL : 0;
+    if (calm) {
+        plain.hi *= NAME(two_to)(-OUT_BIAS);
+        plain.lo *= NAME(two_to)(-OUT_BIAS);
+        plain.cut *= NAME(two_to)(-OUT_BIAS);
+        plain.most *= NAME(two_to)(-OUT_BIAS);
+    }
+    if (type == REAL_ELEMENT)
+        NAME(results)(v, count, &plain, (REAL *)y, calm, 0, streams);
+    else if (calm && streams)
+        type == ELEMENT_BFLOAT16 ? NAME(half_results)(v, count, &plain, y, ELEMENT_BFLOAT16, LEVEL, 1)
+                                 : NAME(half_results)(v, count, &plain, y, ELEMENT_FLOAT16, LEVEL, 1);
+    else if (calm)
+        type == ELEMENT_BFLOAT16 ? NAME(half_results)(v, count, &plain, y, ELEMENT_BFLOAT16, LEVEL, 0)
+                                 : NAME(half_results)(v, count, &plain, y, ELEMENT_FLOAT16, LEVEL, 0);
+    else
+        NAME(half_results)(v, count, &plain, y, type, 0, streams);
+}
+
+/* log_values into any type. */
+static void NAME(log_row)(const REAL *z, int count, REAL m, REAL minus_log, void *y, element type, int streams) {
+    const VECTOR top = V(set)(m), minus = V(set)(minus_log), limit = V(set)(SMALLEST_NORMAL);
+    int i = 0;
+    if (type == REAL_ELEMENT) {
+        NAME(log_values)(z, count, m, minus_log, (REAL *)y, streams);
         return;
     }
-    plain.hi *= NAME(two_to)(-OUT_BIAS);
-    plain.lo *= NAME(two_to)(-OUT_BIAS);
-    plain.cut *= NAME(two_to)(-OUT_BIAS);
-    plain.most *= NAME(two_to)(-OUT_BIAS);
-    NAME(results)(v, count, &plain, y, LEVEL, 0, streams);
+    streams &= (uintptr_t)y % (2 * LANES) == 0;
+    for (; i + LANES <= count; i += LANES)
+        NAME(store_elements)(y, type, i, V(unbias)(V(add)(V(sub)(V(load)(z + i), top), minus), limit, 0), streams);
+    if (i < count) NAME(store_rest)(y, type, i, count, V(unbias)(V(add)(V(sub)(V(load_part)(z + i, count - i, 0), top), minus), limit, 0));
 }
 
 /* y = v factor for one block of terms, in place or not; streams: past the cache. */

@@ -10,8 +10,8 @@
 typedef struct NAME(row_group) {
     int64_t row; /* the first */
     int rows;
-    const REAL *x;
-    REAL *terms; /* NULL: in the results' place */
+    const char *x;
+    REAL *kept; /* where terms go, and first the scores of 16-bit rows; NULL: in the results' place */
     NAME(top) top[LANES];
     REAL hi[LANES]; /* as NAME(factor) */
     REAL lo[LANES];
@@ -32,7 +32,15 @@ static int NAME(rows_of_group)(int64_t columns, int streams) {
 }
 
 static inline REAL *NAME(group_terms)(const NAME(row_group) *g, const softmax_job *job, int i) {
-    return g->terms ? g->terms + i * NAME(terms_pitch)((int)job->columns) : NAME(row_of_results)(job, g->row + i);
+    return g->kept ? g->kept + i * NAME(terms_pitch)((int)job->columns) : NAME(row_of_results)(job, g->row + i);
+}
+
+static inline const char *NAME(group_elements)(const NAME(row_group) *g, const softmax_job *job, int i) {
+    return g->x + i * job->columns * element_bytes(job->x.type);
+}
+
+static inline const REAL *NAME(group_scores)(const NAME(row_group) *g, const softmax_job *job, int i) {
+    return job->x.type == REAL_ELEMENT ? (const REAL *)(const void *)NAME(group_elements)(g, job, i) : NAME(group_terms)(g, job, i);
 }
 
 /* The results of row i of the group. */
@@ -41,19 +49,21 @@ static void NAME(finish_group_row)(const NAME(row_group) *g, const softmax_job *
     const NAME(top) *top = &g->top[i];
     int count = (int)job->columns;
     if (job->op == OPERATION_LOG_SOFTMAX) {
-        NAME(log_values)(g->x + (int64_t)i * count, count, top->first, g->minus_log[i], y, streams);
+        NAME(log_row)(NAME(group_scores)(g, job, i), count, top->first, g->minus_log[i], y, job->out.type, streams);
     } else {
         NAME(factor) f = {g->hi[i], g->lo[i], SMALLEST_NORMAL * NAME(two_to)(OUT_BIAS), g->cut[i], g->most[i]};
-        NAME(scale_row)(NAME(group_terms)(g, job, i), count, &f, (double)top->first - (double)top->least, streams, y);
+        NAME(scale_row)(NAME(group_terms)(g, job, i), count, &f, (double)top->first - (double)top->least, y, job->out.type, streams);
     }
 }
 
 /* The largest scores of all rows; 0 if some row is not a usual one. */
-static int NAME(find_group_tops)(NAME(row_group) *g, NAME(lanes) *s, int columns) {
+static int NAME(find_group_tops)(NAME(row_group) *g, NAME(lanes) *s, const softmax_job *job) {
     REAL first[LANES], second[LANES], used[LANES];
-    int usual = 1;
+    int usual = 1, columns = (int)job->columns;
     for (int i = 0; i < g->rows; i++) {
-        g->top[i] = NAME(block_top)(g->x + (int64_t)i * columns, columns);
+        if (job->x.type != REAL_ELEMENT)
+            NAME(gather)(NAME(group_elements)(g, job, i), job->x.type, element_bytes(job->x.type), columns, NAME(group_terms)(g, job, i));
+        g->top[i] = NAME(block_top)(NAME(group_scores)(g, job, i), columns);
         first[i] = g->top[i].first;
         second[i] = g->top[i].second;
         used[i] = 1;
@@ -71,6 +81,7 @@ static int NAME(find_group_tops)(NAME(row_group) *g, NAME(lanes) *s, int columns
  * group before (NULL: none), for stores past the caches must not come many at a time. */
 static void NAME(sum_group)(NAME(row_group) *g, NAME(lanes) *s, const softmax_job *job, const NAME(row_group) *before, int streams) {
     const VECTOR zero = V(set)(0);
+    const int64_t bytes = element_bytes(job->x.type);
     int columns = (int)job->columns, keep = job->op == OPERATION_SOFTMAX;
     REAL magic[LANES], floor_score[LANES];
     BITS high[LANES] = {0}, low[LANES] = {0};
@@ -82,8 +93,8 @@ static void NAME(sum_group)(NAME(row_group) *g, NAME(lanes) *s, const softmax_jo
     V(store)(floor_score, NAME(floor_vector)(s->kb));
     s->top = NAME(term_vector)(s->first, zero, magics, job->kind, &top_high, &top_low);
     for (int i = 0; i < g->rows; i++) {
-        const REAL *z = g->x + (int64_t)i * columns;
-        const ahead_lines ahead = {(uintptr_t)z + (uintptr_t)g->rows * (uintptr_t)columns * sizeof(REAL), LANES * sizeof(REAL)};
+        const REAL *z = NAME(group_scores)(g, job, i);
+        const ahead_lines ahead = {(uintptr_t)NAME(group_elements)(g, job, i) + (uintptr_t)(g->rows * columns * bytes), LANES * bytes};
         if (before) NAME(finish_group_row)(before, job, i, streams);
         NAME(terms)(z, NULL, columns, magic[i], floor_score[i], ahead, keep ? NAME(group_terms)(g, job, i) : NULL, job->kind, &high[i], &low[i]);
     }
@@ -107,26 +118,28 @@ static void NAME(finish_group)(const NAME(row_group) *g, const softmax_job *job,
     for (int i = 0; g && i < g->rows; i++) NAME(finish_group_row)(g, job, i, streams);
 }
 
-static void NAME(group_rows)(const softmax_job *job, int64_t first, int64_t last, REAL *scratch, int streams) {
+/* `kept`: room for the terms of rows that are not kept in the results' place; two groups' for 16-bit scores, whose rows take it up earlier. */
+static void NAME(group_rows)(const softmax_job *job, int64_t first, int64_t last, REAL *kept, int streams) {
     NAME(row_group) group[2];
     const NAME(row_group) *before = NULL;
     NAME(lanes) s;
-    int columns = (int)job->columns, most = NAME(rows_of_group)(columns, streams), now = 0;
+    int columns = (int)job->columns, most = NAME(rows_of_group)(columns, kept != NULL), now = 0;
+    int64_t other = job->x.type == REAL_ELEMENT ? 0 : most * (int64_t)NAME(terms_pitch)(columns);
     for (int64_t row = first; row < last; row += most) {
         NAME(row_group) *g = &group[now];
         g->row = row;
         g->rows = last - row < most ? (int)(last - row) : most;
-        g->x = (const REAL *)(const void *)job->x.data + row * columns;
-        g->terms = scratch; /* row by row, the group before has done with its own */
-        if (!NAME(find_group_tops)(g, &s, columns)) {
+        g->x = job->x.data + row * columns * element_bytes(job->x.type);
+        g->kept = kept ? kept + now * other : NULL; /* row by row, the group before has done with its own */
+        if (before && before->rows > g->rows) {
+            NAME(finish_group)(before, job, streams);
+            before = NULL;
+        }
+        if (!NAME(find_group_tops)(g, &s, job)) {
             NAME(finish_group)(before, job, streams);
             before = NULL;
             NAME(forward_rows)(job, row, row + g->rows);
             continue;
-        }
-        if (before && before->rows > g->rows) {
-            NAME(finish_group)(before, job, streams);
-            before = NULL;
         }
         NAME(sum_group)(g, &s, job, before, streams);
         before = g;
@@ -144,20 +157,22 @@ static void NAME(group_rows)(const softmax_job *job, int64_t first, int64_t last
 static int NAME(rows_are_scores)(const softmax_job *job) {
     place p = place_of_row(job, 0);
     NAME(source) source = NAME(source_of_row)(job, &p);
-    return source.direct && source.limit == job->columns && !job->causal && !job->lengths.data && job->dimensions == 1 &&
-           (job->rows == 1 || job->x.row_stride[0] == job->columns * (int64_t)sizeof(REAL));
+    return source.plain && !source.mask && is_contiguous(&job->x) && source.limit == job->columns && !job->causal && !job->lengths.data &&
+           job->dimensions == 1 && (job->rows == 1 || job->x.row_stride[0] == job->columns * element_bytes(job->x.type));
 }
 
 /* Rows [first, last) of a forward, whatever they are. */
 static void NAME(all_rows)(const softmax_job *job, int64_t first, int64_t last) {
     int one_block = job->columns > SHORT_COLUMNS && job->columns <= SOFTMAX_BLOCK_COLUMNS && last - first > 1;
-    int plain = job->op == OPERATION_LOGSUMEXP ||
-                ((job->op == OPERATION_SOFTMAX || job->op == OPERATION_LOG_SOFTMAX) && job->out.type == REAL_ELEMENT && is_contiguous(&job->out));
-    if (one_block && plain && NAME(rows_are_scores)(job)) {
-        int streams = NAME(forward_streams)(job), keeps = streams && job->op == OPERATION_SOFTMAX;
-        REAL *scratch = keeps ? (REAL *)softmax_cpu_scratch() : NULL;
-        NAME(group_rows)(job, first, last, scratch, streams && (scratch || !keeps));
-        return;
+    int results = (job->op == OPERATION_SOFTMAX || job->op == OPERATION_LOG_SOFTMAX) && is_contiguous(&job->out);
+    if (one_block && (results || job->op == OPERATION_LOGSUMEXP) && NAME(rows_are_scores)(job)) {
+        int streams = NAME(forward_streams)(job), widens = job->x.type != REAL_ELEMENT;
+        int keeps = widens || (job->op == OPERATION_SOFTMAX && (streams || job->out.type != REAL_ELEMENT));
+        REAL *kept = keeps ? (REAL *)softmax_cpu_scratch() : NULL;
+        if (!keeps || kept) {
+            NAME(group_rows)(job, first, last, kept, streams);
+            return;
+        }
     }
     NAME(forward_rows)(job, first, last);
 }

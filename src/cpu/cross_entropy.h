@@ -5,6 +5,17 @@
 
 #define LOSS_BLOCKS ((int)(SCRATCH_BYTES / (SOFTMAX_BLOCK_COLUMNS * sizeof(REAL)))) /* rows up to so many keep their terms */
 
+/* A row's terms, kept for its gradient; of a gradient past the caches that waits to be written in turn with the next row's terms, also the rest. */
+typedef struct NAME(kept_loss) {
+    REAL *terms;
+    int waits;
+    char *out;
+    NAME(row_result) r;
+    int64_t target; /* its column, and gradient */
+    double target_gradient;
+    NAME(place_of_block) places[LOSS_BLOCKS];
+} NAME(kept_loss);
+
 typedef struct NAME(loss_row) {
     const softmax_job *job;
     const place *p;
@@ -25,21 +36,33 @@ typedef struct NAME(loss_row) {
     pair g;              /* gradient of the row's first terms */
     pair g_z;            /* 2 z_loss l G' */
     pair sum_weights;    /* sum_j t_j */
-    REAL *terms;         /* the row's, kept for the gradient; NULL: they are computed again */
-    NAME(place_of_block) places[LOSS_BLOCKS];
+    NAME(kept_loss) *kept; /* NULL: its terms are computed again */
 } NAME(loss_row);
+
+static void NAME(waiting_gradient)(const softmax_job *job, const NAME(kept_loss) *kept, int64_t c) {
+    REAL *y = (REAL *)(void *)kept->out + c;
+    NAME(block_results)(&kept->r, job->kind, kept->terms + c, NAME(block_columns)(c, job->columns), &kept->places[c / SOFTMAX_BLOCK_COLUMNS], y, 1);
+}
+
+static void NAME(end_waiting)(const softmax_job *job, NAME(kept_loss) *kept) {
+    store_real(kept->out + kept->target * job->out.column_stride, job->out.type, kept->target_gradient);
+    kept->waits = 0;
+}
 
 /* The row's state, and its terms where they are kept. */
 static void NAME(loss_reduce)(NAME(loss_row) *row) {
     const softmax_job *job = row->job;
     NAME(row_sum) sum = NAME(row_sum_begin)(&row->state);
+    NAME(kept_loss) *kept = row->kept;
     NAME(block_walk) walk;
     for (NAME(walk_begin)(&walk, job, row->p, 0, job->columns); walk.count > 0; NAME(walk_on)(&walk)) {
         NAME(block) block;
-        NAME(walk_terms)(&walk, row->terms ? row->terms + walk.column : NULL, &block);
+        if (kept && kept->waits) NAME(waiting_gradient)(job, kept, walk.column);
+        NAME(walk_terms)(&walk, kept ? kept->terms + walk.column : NULL, &block);
         NAME(row_sum_add)(&sum, &block, job->kind);
-        if (row->terms) row->places[walk.column / SOFTMAX_BLOCK_COLUMNS] = NAME(place_in_row)(&block);
+        if (kept) kept->places[walk.column / SOFTMAX_BLOCK_COLUMNS] = NAME(place_in_row)(&block);
     }
+    if (kept && kept->waits) NAME(end_waiting)(job, kept);
     NAME(row_sum_end)(&sum);
 }
 
@@ -49,8 +72,8 @@ static void NAME(probabilities)(const NAME(loss_row) *row, const NAME(row_result
     arithmetic kind = row->job->kind;
     NAME(block) block;
     NAME(place_of_block) place;
-    if (row->terms) {
-        NAME(block_results)(r, kind, row->terms + first, count, &row->places[first / SOFTMAX_BLOCK_COLUMNS], y, streams);
+    if (row->kept) {
+        NAME(block_results)(r, kind, row->kept->terms + first, count, &row->kept->places[first / SOFTMAX_BLOCK_COLUMNS], y, streams);
         return;
     }
     NAME(block_sum)(z, count, kind, y, &block);
@@ -129,12 +152,21 @@ static void NAME(plain_gradient)(const NAME(loss_row) *row) {
     r.factor = pair_multiply(r.factor, factor);
     r.most = pair_multiply(r.most, factor);
     if (size > 1.0) r.threshold = (REAL)(size * (double)SMALLEST_NORMAL);
+    if (row->kept && streams && row->target >= 0 && !r.constant) {
+        NAME(kept_loss) *kept = row->kept;
+        kept->waits = 1;
+        kept->out = out;
+        kept->r = r;
+        kept->target = row->target;
+        kept->target_gradient = target;
+        return;
+    }
     for (int64_t c = row->first; c < row->last; c += SOFTMAX_BLOCK_COLUMNS) {
         int count = NAME(block_columns)(c, row->last);
         char *to = out + c * job->out.column_stride;
         REAL *y = direct ? (REAL *)(void *)to : results;
         const REAL *low = NULL, *scores = NULL;
-        if (!row->terms || size > 1.0) scores = NAME(scores)(&source, c, count, buffer, low_buffer, &low);
+        if (!row->kept || size > 1.0) scores = NAME(scores)(&source, c, count, buffer, low_buffer, &low);
         if (size > 1.0 && scores != buffer) { /* they may lie where y goes */
             memcpy(buffer, scores, (size_t)count * sizeof(REAL));
             scores = buffer;
@@ -369,7 +401,7 @@ static int NAME(loss_streams)(const softmax_job *job) { return job->out.data && 
 static void NAME(loss_row_begin)(NAME(loss_row) *row, const softmax_job *job, const place *p) {
     double weight = 1.0;
     pair on_weight = {1.0, 0.0};
-    memset(row, 0, offsetof(NAME(loss_row), places));
+    memset(row, 0, sizeof *row);
     row->job = job;
     row->p = p;
     row->streams = NAME(loss_streams)(job);
@@ -414,10 +446,11 @@ static void NAME(loss_row_end)(NAME(loss_row) *row, const loss_divisors *divisor
     }
 }
 
-static void NAME(cross_entropy_row)(const softmax_job *job, const place *p, const loss_divisors *divisors, loss_totals *totals) {
+static void NAME(cross_entropy_row)(const softmax_job *job, const place *p, NAME(kept_loss) *kept, const loss_divisors *divisors,
+                                    loss_totals *totals) {
     NAME(loss_row) row;
     NAME(loss_row_begin)(&row, job, p);
-    if (job->out.data && !row.ignored && job->columns <= LOSS_BLOCKS * SOFTMAX_BLOCK_COLUMNS) row.terms = (REAL *)softmax_cpu_scratch();
+    if (!row.ignored && kept->terms) row.kept = kept;
     if (!row.ignored && row.target >= 0) row.target_score = NAME(score_of_target)(&row.source, row.target);
     if (!row.ignored || job->row_logsumexp.data) NAME(loss_reduce)(&row);
     NAME(loss_row_end)(&row, divisors, totals);
@@ -425,9 +458,16 @@ static void NAME(cross_entropy_row)(const softmax_job *job, const place *p, cons
 
 /* Rows [first, last). */
 static void NAME(cross_entropy_rows)(const softmax_job *job, int64_t first, int64_t last, const loss_divisors *divisors, loss_totals *totals) {
+    NAME(kept_loss) kept;
+    kept.waits = 0;
+    kept.terms = job->out.data && job->columns <= LOSS_BLOCKS * SOFTMAX_BLOCK_COLUMNS ? (REAL *)softmax_cpu_scratch() : NULL;
     for (int64_t row = first; row < last; row++) {
         place p = place_of_row(job, row);
-        NAME(cross_entropy_row)(job, &p, divisors, totals);
+        NAME(cross_entropy_row)(job, &p, &kept, divisors, totals);
+    }
+    if (kept.waits) {
+        for (int64_t c = 0; c < job->columns; c += SOFTMAX_BLOCK_COLUMNS) NAME(waiting_gradient)(job, &kept, c);
+        NAME(end_waiting)(job, &kept);
     }
     if (NAME(loss_streams)(job)) stream_end();
 }
