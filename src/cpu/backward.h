@@ -31,24 +31,10 @@ static void NAME(fetch_backward)(const softmax_job *job, const place *p, int64_t
 #define AHEAD_LEAST (2 * SOFTMAX_BLOCK_COLUMNS * (int)sizeof(REAL))
 #define AHEAD_MOST 16384
 
-/* How far beyond what is read now the reading will be when this row is done: the next row, or two blocks of a long one. */
+/* How far beyond what is read now to fetch: two blocks; the next row, where that is farther, up to a limit. */
 static int64_t NAME(bytes_ahead)(const softmax_job *job) {
     int64_t bytes = job->columns * element_bytes(job->x.type);
-    return bytes < AHEAD_LEAST || bytes > AHEAD_MOST ? AHEAD_LEAST : bytes;
-}
-
-/* sum of dy y (softmax), or of dy where y is not -inf (log_softmax), over columns [first, last). */
-static void NAME(backward_reduce)(const softmax_job *job, const place *p, int64_t first, int64_t last, row_partial *partial) {
-    REAL y_buffer[2][SOFTMAX_BLOCK_COLUMNS], dy_buffer[2][SOFTMAX_BLOCK_COLUMNS];
-    backward_terms b[2];
-    int64_t ahead = NAME(bytes_ahead)(job);
-    int now = 0;
-    for (int64_t c = first; c < last; c += SOFTMAX_BLOCK_COLUMNS, now ^= 1) {
-        NAME(fetch_backward)(job, p, c, NAME(block_columns)(c, last), y_buffer[now], dy_buffer[now], &b[now]);
-        NAME(find_largest)(&b[now], job->op == OPERATION_LOG_SOFTMAX_BACKWARD, &partial->flags);
-        if (c > first) NAME(add_block)(&b[now ^ 1], ahead, &partial->sum, &partial->flags);
-    }
-    if (first < last) NAME(add_block)(&b[now ^ 1], ahead, &partial->sum, &partial->flags);
+    return bytes < AHEAD_LEAST ? AHEAD_LEAST : bytes > AHEAD_MOST ? AHEAD_MOST : bytes;
 }
 
 /* How a row's y and dy become dx. */
@@ -184,6 +170,35 @@ static void NAME(backward_gradient)(const softmax_job *job, const place *p, int6
     }
 }
 
+/* A row whose results are still to be written. */
+typedef struct NAME(late_row) {
+    place p;
+    NAME(slope) slope;
+    uint32_t flags; /* of its sum */
+} NAME(late_row);
+
+/* sum of dy y (softmax), or of dy where y is not -inf (log_softmax), over columns [first, last); in turn with the results of the row before (NULL:
+ * none), for many stores past the caches at a time would be waited for. */
+static void NAME(reduce_in_turn)(const softmax_job *job, const place *p, int64_t first, int64_t last, const NAME(late_row) *before,
+                                 row_partial *partial) {
+    REAL y_buffer[2][SOFTMAX_BLOCK_COLUMNS], dy_buffer[2][SOFTMAX_BLOCK_COLUMNS];
+    backward_terms b[2];
+    int64_t ahead = NAME(bytes_ahead)(job);
+    int now = 0;
+    for (int64_t c = first; c < last; c += SOFTMAX_BLOCK_COLUMNS, now ^= 1) {
+        int count = NAME(block_columns)(c, last);
+        if (before) NAME(backward_gradient)(job, &before->p, c, c + count, &before->slope, before->flags, 1);
+        NAME(fetch_backward)(job, p, c, count, y_buffer[now], dy_buffer[now], &b[now]);
+        NAME(find_largest)(&b[now], job->op == OPERATION_LOG_SOFTMAX_BACKWARD, &partial->flags);
+        if (c > first) NAME(add_block)(&b[now ^ 1], ahead, &partial->sum, &partial->flags);
+    }
+    if (first < last) NAME(add_block)(&b[now ^ 1], ahead, &partial->sum, &partial->flags);
+}
+
+static void NAME(backward_reduce)(const softmax_job *job, const place *p, int64_t first, int64_t last, row_partial *partial) {
+    NAME(reduce_in_turn)(job, p, first, last, NULL, partial);
+}
+
 static NAME(slope) NAME(slope_of_row)(const softmax_job *job, const row_partial *partial) {
     return NAME(slope_of)(accumulator_read(&partial->sum, 0), job->op == OPERATION_LOG_SOFTMAX_BACKWARD);
 }
@@ -195,26 +210,24 @@ static void NAME(backward_finish)(const softmax_job *job, const place *p, int64_
     if (stream) stream_end();
 }
 
-#define LATE_BYTES 65536 /* of y and dy */
+#define LATE_BYTES 131072 /* of y: as much of dy, and both again, stay in a second-level cache */
 
-/* Rows [first, last). A short row's results wait for the sum of the next: the chain from its own sum to its slope is as long as 10 vectors' work. */
+/* Rows [first, last). */
 static void NAME(backward_rows)(const softmax_job *job, int64_t first, int64_t last) {
-    place p[2];
-    NAME(slope) s[2];
-    uint32_t flags[2];
-    int now = 0, waits = 0, late = job->columns * (int64_t)sizeof(REAL) * 2 <= LATE_BYTES, stream = NAME(backward_streams)(job);
-    for (int64_t row = first; row < last; row++, now ^= 1) {
+    NAME(late_row) row[2];
+    int stream = NAME(backward_streams)(job), waits = 0, now = 0;
+    int late = stream && job->columns > SOFTMAX_BLOCK_COLUMNS && job->columns * element_bytes(job->x.type) <= LATE_BYTES;
+    for (int64_t r = first; r < last; r++, now ^= 1) {
         row_partial partial;
-        p[now] = place_of_row(job, row);
+        row[now].p = place_of_row(job, r);
         partial.sum = accumulator_empty();
         partial.flags = 0;
-        NAME(backward_reduce)(job, &p[now], 0, job->columns, &partial);
-        s[now] = NAME(slope_of_row)(job, &partial);
-        flags[now] = partial.flags;
-        if (waits) NAME(backward_gradient)(job, &p[now ^ 1], 0, job->columns, &s[now ^ 1], flags[now ^ 1], stream);
+        NAME(reduce_in_turn)(job, &row[now].p, 0, job->columns, waits ? &row[now ^ 1] : NULL, &partial);
+        row[now].slope = NAME(slope_of_row)(job, &partial);
+        row[now].flags = partial.flags;
         waits = late;
-        if (!late) NAME(backward_gradient)(job, &p[now], 0, job->columns, &s[now], flags[now], stream);
+        if (!late) NAME(backward_gradient)(job, &row[now].p, 0, job->columns, &row[now].slope, partial.flags, stream);
     }
-    if (waits) NAME(backward_gradient)(job, &p[now ^ 1], 0, job->columns, &s[now ^ 1], flags[now ^ 1], stream);
+    if (waits) NAME(backward_gradient)(job, &row[now ^ 1].p, 0, job->columns, &row[now ^ 1].slope, row[now ^ 1].flags, stream);
     if (stream) stream_end();
 }

@@ -230,7 +230,10 @@ static ALWAYS_INLINE void NAME(half_results)(const REAL *v, int count, const NAM
     const VECTOR hi = V(set)(f->hi), lo = V(set)(f->lo);
     int i = 0;
     streams &= (uintptr_t)y % (2 * LANES) == 0;
-    for (; i + LANES <= count; i += LANES) NAME(store_elements)(y, type, i, NAME(result)(V(load)(v + i), hi, lo, f, calm, 1), streams);
+    for (; i + LANES <= count; i += LANES) {
+        VECTOR a = NAME(result)(V(load)(v + i), hi, lo, f, calm, 1);
+        calm ? NAME(store_positive)(y, type, i, a, streams) : NAME(store_elements)(y, type, i, a, streams);
+    }
     if (i < count) NAME(store_rest)(y, type, i, count, NAME(result)(V(load_part)(v + i, count - i, 0), hi, lo, f, calm, 1));
 }
 

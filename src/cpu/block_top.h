@@ -22,16 +22,16 @@ static inline void NAME(merge_largest)(NAME(largest) *m, VECTOR first, VECTOR se
 
 /* Of the columns `at`, at + CLASSES, ... the first's own and the second score. */
 static inline void NAME(search_class)(const REAL *z, int at, int count, NAME(top) *top) {
+    const REAL first = top->first;
     REAL second = top->second;
     int found = 0;
-    for (int j = at; j < count; j += CLASSES) {
-        int is_first = z[j] >= top->first;
-        REAL other = is_first && !found ? -(REAL)INFINITY : z[j];
-        top->at = is_first ? j : top->at;
-        found |= is_first;
+    for (int j = at; j < count; j += CLASSES) { /* no branches, for they would be guesses */
+        REAL z_j = z[j], other = z_j < first ? z_j : -(REAL)INFINITY;
+        top->at = z_j < first ? top->at : j;
+        found += !(z_j < first);
         second = other > second ? other : second;
     }
-    top->second = second;
+    top->second = found > 1 ? first : second;
 }
 
 /* Only maxima are kept of the columns with the same place modulo CLASSES; the second is either the largest of the other places or found at the
@@ -86,11 +86,7 @@ static NAME(top) NAME(block_top)(const REAL *z, int count) {
     top.has_nan = !V(all_ordered)(ordered) || !V(all_ordered)(ordered2);
     top.at = -1;
     if (!top.has_nan && top.second < top.first) {
-        int at = CLASSES;
-        for (int j = 7; j >= 0; j--) { /* no branches, for they would be guesses */
-            int lane = V(find)(m[j], firsts);
-            at = lane < LANES ? j * LANES + lane : at;
-        }
+        int at = V(find_in_eight)(m, firsts);
         if (whole && at < CLASSES)
             NAME(search_class)(z, at, whole, &top);
         else

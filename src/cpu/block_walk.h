@@ -2,7 +2,7 @@
  * terms are computed, a line or less a vector. */
 
 #if !defined(AHEAD_BYTES)
-#define AHEAD_BYTES 4096
+#define AHEAD_BYTES ((int)(SOFTMAX_BLOCK_COLUMNS * sizeof(REAL)))
 #endif
 
 typedef struct NAME(block_walk) {

@@ -53,6 +53,19 @@ static ALWAYS_INLINE void store_elements_float(void *to, element type, int i, vf
         stream ? vf_stream((float *)to + i, a) : vf_store((float *)to + i, a);
 }
 
+/* The same of positive normal numbers. */
+static ALWAYS_INLINE void store_positive_float(void *to, element type, int i, vf a, int stream) {
+    if (type == ELEMENT_BFLOAT16)
+        stream ? vf_stream_bfloat16_positive((uint16_t *)to + i, a) : vf_store_bfloat16_positive((uint16_t *)to + i, a);
+    else
+        store_elements_float(to, type, i, a, stream);
+}
+
+static ALWAYS_INLINE void store_positive_double(void *to, element type, int i, vd a, int stream) {
+    (void)type;
+    stream ? vd_stream((double *)to + i, a) : vd_store((double *)to + i, a);
+}
+
 static ALWAYS_INLINE void store_elements_double(void *to, element type, int i, vd a, int stream) {
     (void)type;
     stream ? vd_stream((double *)to + i, a) : vd_store((double *)to + i, a);

@@ -97,6 +97,11 @@ static inline __m128i to_bfloat16(vf a) {
     rounded = _mm256_blendv_epi8(_mm256_and_si256(rounded, keep), _mm256_set1_epi32(0x7fc0), nan);
     return narrow_words(rounded);
 }
+/* the same of positive normal numbers */
+static inline __m128i to_bfloat16_positive(vf a) {
+    __m256i bits = _mm256_castps_si256(a), odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    return narrow_words(_mm256_srli_epi32(_mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff))), 16));
+}
 static inline __m128i to_float16(vf a) {
     __m128i half = _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(a, a, _CMP_UNORD_Q));
@@ -105,6 +110,8 @@ static inline __m128i to_float16(vf a) {
     return _mm_blendv_epi8(half, _mm_set1_epi16(0x7e00), nan16);
 }
 static inline void vf_store_bfloat16(uint16_t *p, vf a) { _mm_storeu_si128((__m128i *)p, to_bfloat16(a)); }
+static inline void vf_store_bfloat16_positive(uint16_t *p, vf a) { _mm_storeu_si128((__m128i *)p, to_bfloat16_positive(a)); }
+static inline void vf_stream_bfloat16_positive(uint16_t *p, vf a) { _mm_stream_si128((__m128i *)p, to_bfloat16_positive(a)); }
 static inline void vf_store_float16(uint16_t *p, vf a) { _mm_storeu_si128((__m128i *)p, to_float16(a)); }
 static inline void vf_stream_bfloat16(uint16_t *p, vf a) { _mm_stream_si128((__m128i *)p, to_bfloat16(a)); }
 static inline void vf_stream_float16(uint16_t *p, vf a) { _mm_stream_si128((__m128i *)p, to_float16(a)); }
@@ -237,6 +244,24 @@ static inline void vd_store_columns(double *rows, int64_t pitch, const vd column
 
 static inline void stream_end(void) { _mm_sfence(); }
 /* always inline: gcc 12 takes a call of a function that only prefetches for one that does nothing */
-static inline __attribute__((always_inline)) void prefetch_line(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T0); }
+static inline __attribute__((always_inline)) void prefetch_line(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T1); }
+
+/* the first place of b in the lanes of eight vectors, or how many lanes they have */
+static inline int vf_find_in_eight(const vf a[8], vf b) {
+    int at = 8 * VF_LANES;
+    for (int j = 7; j >= 0; j--) {
+        int lane = vf_find(a[j], b);
+        at = lane < VF_LANES ? j * VF_LANES + lane : at;
+    }
+    return at;
+}
+static inline int vd_find_in_eight(const vd a[8], vd b) {
+    int at = 8 * VD_LANES;
+    for (int j = 7; j >= 0; j--) {
+        int lane = vd_find(a[j], b);
+        at = lane < VD_LANES ? j * VD_LANES + lane : at;
+    }
+    return at;
+}
 
 #endif

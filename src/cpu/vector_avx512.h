@@ -91,6 +91,11 @@ static inline __m256i to_bfloat16(vf a) {
     rounded = _mm512_mask_mov_epi32(_mm512_maskz_mov_epi32(keep, rounded), _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q), _mm512_set1_epi32(0x7fc0));
     return _mm512_cvtepi32_epi16(rounded);
 }
+/* the same of positive normal numbers */
+static inline __m256i to_bfloat16_positive(vf a) {
+    __m512i bits = _mm512_castps_si512(a), odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(_mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff))), 16));
+}
 static inline __m256i to_float16(vf a) {
     __m256i half = _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     __mmask16 nan = _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q);
@@ -99,6 +104,8 @@ static inline __m256i to_float16(vf a) {
     return _mm256_mask_mov_epi16(half, nan, _mm256_set1_epi16(0x7e00));
 }
 static inline void vf_store_bfloat16(uint16_t *p, vf a) { _mm256_storeu_si256((__m256i *)p, to_bfloat16(a)); }
+static inline void vf_store_bfloat16_positive(uint16_t *p, vf a) { _mm256_storeu_si256((__m256i *)p, to_bfloat16_positive(a)); }
+static inline void vf_stream_bfloat16_positive(uint16_t *p, vf a) { _mm256_stream_si256((__m256i *)p, to_bfloat16_positive(a)); }
 static inline void vf_store_float16(uint16_t *p, vf a) { _mm256_storeu_si256((__m256i *)p, to_float16(a)); }
 static inline void vf_stream_bfloat16(uint16_t *p, vf a) { _mm256_stream_si256((__m256i *)p, to_bfloat16(a)); }
 static inline void vf_stream_float16(uint16_t *p, vf a) { _mm256_stream_si256((__m256i *)p, to_float16(a)); }
@@ -243,7 +250,26 @@ static inline void vd_store_columns(double *rows, int64_t pitch, const vd column
 }
 
 static inline void stream_end(void) { _mm_sfence(); }
-/* always inline: gcc 12 takes a call of a function that only prefetches for one that does nothing */
-static inline __attribute__((always_inline)) void prefetch_line(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T0); }
+/* into the second-level cache: arrays that begin at the same place in a page share the few ways of the first.
+ * always inline: gcc 12 takes a call of a function that only prefetches for one that does nothing */
+static inline __attribute__((always_inline)) void prefetch_line(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T1); }
+
+/* the first place of b in the lanes of eight vectors, or how many lanes they have */
+static inline int vf_find_in_eight(const vf a[8], vf b) {
+    __mmask16 k[8];
+    uint64_t low, high;
+    for (int i = 0; i < 8; i++) k[i] = _mm512_cmp_ps_mask(a[i], b, _CMP_EQ_OQ);
+    low = _mm512_kunpackd(_mm512_kunpackw(k[3], k[2]), _mm512_kunpackw(k[1], k[0]));
+    high = _mm512_kunpackd(_mm512_kunpackw(k[7], k[6]), _mm512_kunpackw(k[5], k[4]));
+    return low ? __builtin_ctzll(low) : high ? 64 + __builtin_ctzll(high) : 128;
+}
+static inline int vd_find_in_eight(const vd a[8], vd b) {
+    int at = 8 * VD_LANES;
+    for (int j = 7; j >= 0; j--) {
+        int lane = vd_find(a[j], b);
+        at = lane < VD_LANES ? j * VD_LANES + lane : at;
+    }
+    return at;
+}
 
 #endif

@@ -88,6 +88,8 @@ static inline void vf_store_float16(uint16_t *p, vf a) {
     half = vbic_u16(half, vceq_u16(half, vdup_n_u16(0x8000))); /* zeros are positive */
     vst1_u16(p, vbsl_u16(vmovn_u32(vceqq_f32(a, a)), half, vdup_n_u16(0x7e00)));
 }
+static inline void vf_store_bfloat16_positive(uint16_t *p, vf a) { vf_store_bfloat16(p, a); }
+static inline void vf_stream_bfloat16_positive(uint16_t *p, vf a) { vf_store_bfloat16(p, a); }
 static inline void vf_stream_bfloat16(uint16_t *p, vf a) { vf_store_bfloat16(p, a); }
 static inline void vf_stream_float16(uint16_t *p, vf a) { vf_store_float16(p, a); }
 
@@ -219,6 +221,24 @@ static inline void vd_store_columns(double *rows, int64_t pitch, const vd column
 
 static inline void stream_end(void) {}
 /* always inline: gcc 12 takes a call of a function that only prefetches for one that does nothing */
-static inline __attribute__((always_inline)) void prefetch_line(const void *p) { __builtin_prefetch(p); }
+static inline __attribute__((always_inline)) void prefetch_line(const void *p) { __builtin_prefetch(p, 0, 2); }
+
+/* the first place of b in the lanes of eight vectors, or how many lanes they have */
+static inline int vf_find_in_eight(const vf a[8], vf b) {
+    int at = 8 * VF_LANES;
+    for (int j = 7; j >= 0; j--) {
+        int lane = vf_find(a[j], b);
+        at = lane < VF_LANES ? j * VF_LANES + lane : at;
+    }
+    return at;
+}
+static inline int vd_find_in_eight(const vd a[8], vd b) {
+    int at = 8 * VD_LANES;
+    for (int j = 7; j >= 0; j--) {
+        int lane = vd_find(a[j], b);
+        at = lane < VD_LANES ? j * VD_LANES + lane : at;
+    }
+    return at;
+}
 
 #endif

@@ -75,6 +75,8 @@ static inline vf vf_load_bfloat16(const uint16_t *p) { vf r; LANES_F r.lane[i] =
 static inline vf vf_load_float16(const uint16_t *p) { vf r; LANES_F r.lane[i] = widen_float16(p[i]); return r; }
 static inline void vf_store_bfloat16(uint16_t *p, vf a) { LANES_F p[i] = round_to_bfloat16(a.lane[i]); }
 static inline void vf_store_float16(uint16_t *p, vf a) { LANES_F { uint16_t h = round_to_float16(a.lane[i]); p[i] = h == 0x8000 ? 0 : h; } }
+static inline void vf_store_bfloat16_positive(uint16_t *p, vf a) { vf_store_bfloat16(p, a); }
+static inline void vf_stream_bfloat16_positive(uint16_t *p, vf a) { vf_store_bfloat16(p, a); }
 static inline void vf_stream_bfloat16(uint16_t *p, vf a) { vf_store_bfloat16(p, a); }
 static inline void vf_stream_float16(uint16_t *p, vf a) { vf_store_float16(p, a); }
 
@@ -164,6 +166,24 @@ static inline void vd_store_columns(double *rows, int64_t pitch, const vd column
 static inline void stream_end(void) {}
 /* the cache line of p, which need not be readable, is wanted soon */
 /* always inline: gcc 12 takes a call of a function that only prefetches for one that does nothing */
-static inline __attribute__((always_inline)) void prefetch_line(const void *p) { __builtin_prefetch(p); }
+static inline __attribute__((always_inline)) void prefetch_line(const void *p) { __builtin_prefetch(p, 0, 2); }
+
+/* the first place of b in the lanes of eight vectors, or how many lanes they have */
+static inline int vf_find_in_eight(const vf a[8], vf b) {
+    int at = 8 * VF_LANES;
+    for (int j = 7; j >= 0; j--) {
+        int lane = vf_find(a[j], b);
+        at = lane < VF_LANES ? j * VF_LANES + lane : at;
+    }
+    return at;
+}
+static inline int vd_find_in_eight(const vd a[8], vd b) {
+    int at = 8 * VD_LANES;
+    for (int j = 7; j >= 0; j--) {
+        int lane = vd_find(a[j], b);
+        at = lane < VD_LANES ? j * VD_LANES + lane : at;
+    }
+    return at;
+}
 
 #endif
