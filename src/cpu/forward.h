@@ -13,15 +13,52 @@ static void NAME(fill)(const operand *out, char *address, int64_t first, int64_t
     }
 }
 
+#define LATER_BYTES (8 << 20) /* of results, as many as a last cache surely keeps of one thread */
+
+/* The terms of a long row, or of a thread's part of it, wait in the results' place for its sum. What they are relative to is in scratch memory. */
+typedef struct NAME(later_terms) {
+    const char *out; /* whose: nobody's if NULL */
+    int64_t first;
+    int64_t last;
+    NAME(place_of_block) places[];
+} NAME(later_terms);
+
+/* Where they may; NULL: they are computed again. */
+static NAME(later_terms) *NAME(later_terms_of)(const softmax_job *job, int64_t first, int64_t last) {
+    int64_t blocks = (last - first + SOFTMAX_BLOCK_COLUMNS - 1) / SOFTMAX_BLOCK_COLUMNS;
+    int64_t most = (SCRATCH_BYTES - (int64_t)sizeof(NAME(later_terms))) / (int64_t)sizeof(NAME(place_of_block));
+    if (job->op != OPERATION_SOFTMAX || job->out.type != REAL_ELEMENT || !is_contiguous(&job->out) || job->out.data == job->x.data) return NULL;
+    return blocks > most || (last - first) * (int64_t)sizeof(REAL) > LATER_BYTES ? NULL : (NAME(later_terms) *)softmax_cpu_scratch();
+}
+
 static void NAME(forward_reduce)(const softmax_job *job, const place *p, int64_t first, int64_t last, row_state *row) {
     NAME(row_sum) sum = NAME(row_sum_begin)(row);
+    NAME(later_terms) *later = NAME(later_terms_of)(job, first, last);
+    char *out = row_address(job, &job->out, p);
     NAME(block_walk) walk;
     for (NAME(walk_begin)(&walk, job, p, first, last); walk.count > 0; NAME(walk_on)(&walk)) {
         NAME(block) block;
-        NAME(walk_terms)(&walk, NULL, &block);
+        NAME(walk_terms)(&walk, later ? (REAL *)(void *)out + walk.column : NULL, &block);
         NAME(row_sum_add)(&sum, &block, job->kind);
+        if (later) later->places[(walk.column - first) / SOFTMAX_BLOCK_COLUMNS] = NAME(place_in_row)(&block);
     }
     NAME(row_sum_end)(&sum);
+    if (!later) return;
+    later->out = out;
+    later->first = first;
+    later->last = last;
+}
+
+/* The results of terms that wait; 0 if they do not. */
+static int NAME(finish_later_terms)(const softmax_job *job, char *out, int64_t first, int64_t last, const NAME(row_result) *r) {
+    NAME(later_terms) *later = NAME(later_terms_of)(job, first, last);
+    if (!later || later->out != out || later->first != first || later->last != last) return 0;
+    for (int64_t c = first; c < last; c += SOFTMAX_BLOCK_COLUMNS) {
+        REAL *y = (REAL *)(void *)out + c;
+        NAME(block_results)(r, job->kind, y, NAME(block_columns)(c, last), &later->places[(c - first) / SOFTMAX_BLOCK_COLUMNS], y, 0);
+    }
+    later->out = NULL;
+    return 1;
 }
 
 /* Results go past the caches, but for lines that are there already. */
@@ -72,6 +109,7 @@ static void NAME(finish_row)(const softmax_job *job, const place *p, int64_t fir
         NAME(finish_logs)(job, p, first, last, &r, streams);
         return;
     }
+    if (NAME(finish_later_terms)(job, out, first, last, &r)) return;
     for (NAME(walk_begin)(&walk, job, p, first, last); walk.count > 0; NAME(walk_on)(&walk)) {
         NAME(block) block;
         NAME(place_of_block) place;
