@@ -30,11 +30,13 @@ typedef enum far_kind {
     TINY_SCALE,      /* large x, and scale brings them to about 1 */
     HUGE_SCALE,      /* the opposite */
     TIES,            /* few values of x and of bias, of any size */
+    BOTH_SIDES,      /* the first block's scores just below 2^21, others also above: two ways of computing terms in one row */
     KINDS
 } far_kind;
 
 static const char *const kind_names[KINDS] = {"any scale",    "any scale and bias", "cancelled",  "equal products", "equal biases",
-                                              "neighbours",   "tiny scale",         "huge scale", "ties"};
+                                              "neighbours",   "tiny scale",         "huge scale", "ties",
+                                              "both sides of 2^21"};
 
 static double any_double(random_source *source, int low, int high)
 {
@@ -53,6 +55,7 @@ static void make_row(far_row *row, far_kind kind, const float_format *format, in
     double any = any_value(source, format), values[4], biases[4];
     int exponent = (int)random_below(source, most);
     row->scale = kind == TINY_SCALE   ? any_double(source, -most, 2 - most)
+                 : kind == BOTH_SIDES ? 0x1p21
                  : kind == HUGE_SCALE ? any_double(source, most - 4, most)
                  : kind == NEIGHBOURS ? any_double(source, precision - exponent - 3, precision - exponent + 1)
                  : kind == ANY_SCALE || kind == ANY_BIAS || kind == TIES ? any_double(source, -1000, 1000)
@@ -74,6 +77,7 @@ static void make_row(far_row *row, far_kind kind, const float_format *format, in
         case EQUAL_BIASES: bias = any; break;
         case NEIGHBOURS: x = ldexp(1, exponent) + ldexp((double)random_below(source, 40), exponent - precision + 1); break;
         case TINY_SCALE: x = ldexp(small, most - 5); break;
+        case BOTH_SIDES: x = 1, bias = j < TILE ? -1 - fabs(small) / 8 : small / 8; break;
         case HUGE_SCALE: x = ldexp(small, -most); break;
         default: x = values[random_below(source, 4)], bias = biases[random_below(source, 4)]; break;
         }
