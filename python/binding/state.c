@@ -130,6 +130,12 @@ static held_array *hold_tile(call *c, const state_object *self, int *axis)
     tile = kind == AXIS_ONE ? call_array(c, ARGUMENT_TILE, ARRAY_SCORES) : NULL;
     if (!tile || !tile_fits(c, self, tile, *axis) || !call_options(c))
         return NULL;
+    if (!is_on_cpu(tile->tensor.device)) { /* the library would take the states to be there too */
+        PyErr_Format(PyExc_ValueError, "%s: tile is on %s:%d; the state is in the CPU's memory, where tiles are required",
+                     c->signature->name, tile->tensor.device.device_type == kDLCUDA ? "cuda" : "device",
+                     tile->tensor.device.device_id);
+        return NULL;
+    }
     if ((c->options.causal || c->options.valid_lengths) && !c->given[ARGUMENT_FIRST_COLUMN]) {
         PyErr_Format(PyExc_ValueError,
                      "%s: first_column is None; with causal or valid_lengths the tile's first column in its row is "
