@@ -131,7 +131,7 @@ static held_array *hold_tile(call *c, const state_object *self, int *axis)
     if (!tile || !tile_fits(c, self, tile, *axis) || !call_options(c))
         return NULL;
     if (!is_on_cpu(tile->tensor.device)) { /* the library would take the states to be there too */
-        PyErr_Format(PyExc_ValueError, "%s: tile is on %s:%d; the state is in the CPU's memory, where tiles are required",
+        PyErr_Format(PyExc_ValueError, "%s: tile is on %s:%d; the CPU's memory, where the state is, is required",
                      c->signature->name, tile->tensor.device.device_type == kDLCUDA ? "cuda" : "device",
                      tile->tensor.device.device_id);
         return NULL;
