@@ -17,7 +17,7 @@
 #define EXECUTION_DOC                                                                                                  \
     "threads        0: as many as are worth it; otherwise at most so many\n"                                           \
     "isa            None: the best, or $SOFTMAX_ISA; otherwise 'portable', 'avx2', 'avx512', 'neon'\n"                 \
-    "streaming      CPU: 'always' writes results past the caches, 'never' through them; 'choose': what is faster\n"       \
+    "streaming      CPU: 'always' writes results past the caches, 'never' through them; 'choose': by speed\n"          \
     "stream         CUDA: an int or a stream object; None: the current one of the array's library\n"                   \
     "cuda_kernel    CUDA: None: by shape; otherwise a kernel of docs/cuda.md\n"
 
