@@ -56,7 +56,7 @@ else
 fi
 if [ -d "$folder/python" ]; then
     packages=$(cd "$folder/python" && pwd)
-    for test in cuda torch_cuda torch_loss triton four_ways; do
+    for test in cuda torch_cuda triton four_ways; do
         run "Python: test_$test" env PYTHONPATH="$packages" SOFTMAX_SOURCE="$PWD" python3 -m pytest -q -p no:cacheprovider python/tests/test_$test.py
     done
 else
