@@ -2,8 +2,7 @@
 program is the fastest at each width (softmax and cross-entropy).
 
     python bench/gpu/triton_rows.py            Markdown table (make bench-gpu has it too)
-    python bench/gpu/triton_rows.py --sweep    the best few (rows, columns and warps; parts, lanes
-                                               and warps; or depth, lanes and warps) at each width
+    python bench/gpu/triton_rows.py --sweep    the best few (rows, columns and warps, or depth, lanes and warps) at each width
 
 Medians of CUDA events with a cold L2 (triton.testing.do_bench). The copy is measured before and after each kernel.
 """
@@ -84,9 +83,6 @@ def candidates(columns):
         for size, warps in itertools.product(sorted({padded, max(padded, 1024), max(padded, 2048)}), (1, 2, 4, 8, 16, 32)):
             if 8 <= size // (32 * warps) <= 64 and size // padded <= 256:
                 yield {"ROWS": size // padded, "COLUMNS": padded, "num_warps": warps}
-        if columns > 1024:
-            for lanes, warps in ((512, 2), (1024, 4), (1024, 8), (2048, 4), (2048, 8), (2048, 16), (4096, 16)):
-                yield {"PARTS": triton.cdiv(columns, lanes), "LANES": lanes, "num_warps": warps}
     else:
         for depth, lanes, warps in itertools.product((1, 2, 4), (2048, 4096, 8192), (8, 16, 32)):
             if 8 <= depth * lanes // (32 * warps) <= 32:
@@ -104,9 +100,6 @@ def launch(operation, x, y, options):
         _, sizes, constants = ours.launch._block(x, y)
         kernel, grid = getattr(kernels, operation + "_block"), (triton.cdiv(rows, options["ROWS"]),)
         return lambda: kernel[grid](*first, *sizes, *last, **{**constants, **options})
-    if "PARTS" in options:
-        sizes, constants = ours.launch._parts(x, y)
-        return lambda: getattr(kernels, operation + "_parts")[(rows,)](*first, *sizes, *last, **{**constants, **options})
     return lambda: getattr(kernels, operation + "_wide")[(rows,)](*first, columns, *x.stride(), *y.stride(), *last, **options)
 
 

@@ -38,45 +38,6 @@ def softmax_block(x, y, rows, steps, x_row, x_column, y_row, y_column, ROWS: tl.
 
 
 @triton.jit
-def load_parts(x, steps, column_stride, PARTS: tl.constexpr, LANES: tl.constexpr, STEP: tl.constexpr):
-    """(a row as a tuple of PARTS tiles of LANES columns, its maximum): a width that is no power of two wastes less of them than of the next one."""
-    lane = tl.arange(0, LANES)
-    row = ()
-    m = tl.full([LANES], MINUS_INFINITY, tl.float32)
-    for part in tl.static_range(PARTS):
-        column = part * LANES + lane
-        scores = tl.load(x + column.to(tl.int64) * column_stride, mask=column < steps * STEP, other=MINUS_INFINITY).to(tl.float32)
-        row = row + (scores,)
-        m = tl.maximum(m, scores)
-    return row, tl.max(m, 0)
-
-
-@triton.jit
-def exp_parts(row, m, PARTS: tl.constexpr, LANES: tl.constexpr):
-    """(the terms exp(z - m) of such a row, their sum)."""
-    terms = ()
-    s = tl.zeros([LANES], tl.float32)
-    for part in tl.static_range(PARTS):
-        term = tl.exp(row[part] - m)
-        terms = terms + (term,)
-        s += term
-    return terms, tl.sum(s, 0)
-
-
-@triton.jit
-def softmax_parts(x, y, steps, x_row, x_column, y_row, y_column, PARTS: tl.constexpr, LANES: tl.constexpr, STEP: tl.constexpr):
-    """One row per program, in registers as parts: one read, one write."""
-    row = tl.program_id(0).to(tl.int64)
-    scores, m = load_parts(x + row * (x_row * STEP), steps, x_column, PARTS, LANES, STEP)
-    terms, s = exp_parts(scores, m, PARTS, LANES)
-    inverse = 1.0 / s
-    y += row * (y_row * STEP)
-    for part in tl.static_range(PARTS):
-        column = part * LANES + tl.arange(0, LANES)
-        tl.store(y + column.to(tl.int64) * y_column, (terms[part] * inverse).to(y.dtype.element_ty), mask=column < steps * STEP)
-
-
-@triton.jit
 def online_pair(x, columns, x_column, DEPTH: tl.constexpr, LANES: tl.constexpr):
     """(m, s) of one row, read in tiles of DEPTH x LANES columns. Every lane keeps its own pair, so that a tile costs no exchange
     between threads and only one rescaling for DEPTH terms; the lanes' pairs are merged at the end. The tiles are read again soon, from
@@ -173,32 +134,6 @@ def cross_entropy_block(logits, targets, losses, gradient, factor, rows, steps, 
     # In place, z_t is another thread's to overwrite: it has been read by then.
     tl.debug_barrier()
     tl.store(gradient + offsets(row, column, gradient_row, gradient_column, COLUMNS, STEP), slope.to(gradient.dtype.element_ty), mask=inside)
-
-
-@triton.jit
-def cross_entropy_parts(logits, targets, losses, gradient, factor, steps, logits_row, logits_column, gradient_row, gradient_column, ignore_index,
-                        PARTS: tl.constexpr, LANES: tl.constexpr, STEP: tl.constexpr):
-    """The same, one row per program, in registers as parts."""
-    row = tl.program_id(0).to(tl.int64)
-    logits += row * (logits_row * STEP)
-    gradient += row * (gradient_row * STEP)
-    target = tl.load(targets + row).to(tl.int64)
-    kept = target != ignore_index
-    valid = (target >= 0) & (target < steps * STEP)
-    z_t = tl.load(logits + target * logits_column, mask=valid & kept, other=0.0).to(tl.float32)
-    scores, m = load_parts(logits, steps, logits_column, PARTS, LANES, STEP)
-    terms, s = exp_parts(scores, m, PARTS, LANES)
-    tl.store(losses + row, tl.where(kept, tl.where(valid, (m - z_t) + tl.log(s), float("nan")), 0.0))
-    scale = tl.where(valid, tl.load(factor), float("nan"))
-    inverse = scale / s
-    at = tl.where(kept & valid, target, -1).to(tl.int32)
-    # In place, z_t is another thread's to overwrite: it has been read by then.
-    tl.debug_barrier()
-    for part in tl.static_range(PARTS):
-        column = part * LANES + tl.arange(0, LANES)
-        slope = terms[part] * inverse
-        slope = tl.where(kept, tl.where(column == at, slope - scale, slope), 0.0)
-        tl.store(gradient + column.to(tl.int64) * gradient_column, slope.to(gradient.dtype.element_ty), mask=column < steps * STEP)
 
 
 @triton.jit

@@ -10,7 +10,6 @@ from . import kernels
 
 # Wider rows do not stay in the registers of one program.
 BLOCK_COLUMNS = 16384
-PART_COLUMNS = 1024
 TYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 
@@ -73,20 +72,6 @@ def _block(*matrices, many=None):
         "ROWS": together, "COLUMNS": padded, "STEP": step, "num_warps": min(32, max(1, together * padded // (1024 if many else 512)))}
 
 
-def _goes_in_parts(*matrices):
-    columns = matrices[0].shape[1]
-    return PART_COLUMNS < columns <= BLOCK_COLUMNS and columns != triton.next_power_of_2(columns)
-
-
-def _parts(*matrices):
-    """How a row that stays in registers as parts is launched: a part is 16 bytes a thread. Returns the steps and strides, and the constants."""
-    columns, size = matrices[0].shape[1], matrices[0].element_size()
-    step = _step(matrices)
-    warps = 4 if size == 2 else 8
-    return (columns // step, *[part for m in matrices for part in (m.stride(0) // step, m.stride(1))]), {
-        "PARTS": triton.cdiv(columns, PART_COLUMNS), "LANES": PART_COLUMNS, "STEP": step, "num_warps": warps}
-
-
 def _fills_whole_tiles(matrix):
     return not 0 < matrix.shape[1] % BLOCK_COLUMNS <= BLOCK_COLUMNS // 2
 
@@ -125,11 +110,7 @@ def softmax(x, axis=-1, *, dtype=None):
     matrix = _matrix(x, axis)
     y, out = _empty_like_matrix(x, axis, dtype)
     rows, columns = matrix.shape
-    if rows and _goes_in_parts(matrix, out):
-        sizes, constants = _parts(matrix, out)
-        with _device_of(x):
-            kernels.softmax_parts[(rows,)](matrix, out, *sizes, **constants)
-    elif rows and columns <= BLOCK_COLUMNS:
+    if rows and columns <= BLOCK_COLUMNS:
         grid, sizes, constants = _block(matrix, out)
         with _device_of(x):
             kernels.softmax_block[grid](matrix, out, *sizes, **constants)
@@ -177,11 +158,7 @@ def cross_entropy(logits, targets, *, ignore_index=-100, reduction="mean", inpla
     if reduction == "mean":
         factor = 1 / (targets != ignore_index).sum(dtype=torch.float32)
     tensors = logits, targets.contiguous(), losses, gradient, factor
-    if rows and _goes_in_parts(logits, gradient):
-        sizes, constants = _parts(logits, gradient)
-        with _device_of(logits):
-            kernels.cross_entropy_parts[(rows,)](*tensors, *sizes, ignore_index, **constants)
-    elif rows and 0 < columns <= BLOCK_COLUMNS:
+    if rows and 0 < columns <= BLOCK_COLUMNS:
         grid, sizes, constants = _block(logits, gradient, many=columns >= 128)
         with _device_of(logits):
             kernels.cross_entropy_block[grid](*tensors, *sizes, ignore_index, **constants)
