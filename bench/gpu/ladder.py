@@ -21,7 +21,7 @@ def rungs(bench):
             y = bench.matrix(1, dtype, rows, columns)
             calls = {kernel: bench.library.call("softmax", [x, y], kernel=kernel) for kernel in RUNGS}
             calls = {kernel: call for kernel, call in calls.items() if call}
-            times = in_turns({"copy": lambda: y.copy_(x), **calls}, bench.rounds)
+            times = in_turns({"copy": lambda: y.copy_(x), **calls}, 7)  # some are slow
             few = min(rows, 16)
             exact = exactness.softmax_exact(x[:few])
             last = first = None

@@ -37,6 +37,19 @@ def name_of(dtype):
     return str(dtype).removeprefix("torch.")
 
 
+def usable(who, function):
+    """The function, if it runs here; a rival that fails is left out, and said so."""
+    if not function:
+        return None
+    try:
+        function()
+        torch.cuda.synchronize()
+    except Exception as error:  # noqa: BLE001  whatever a rival throws
+        print(f"bench-gpu: {who} was left out: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
+        return None
+    return function
+
+
 def triton_softmax(x, y):
     """One program per row, the row in registers: the tutorial's kernel."""
     if not triton or x.shape[1] > 131072:

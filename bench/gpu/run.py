@@ -1,6 +1,6 @@
 """make bench-gpu: the library's CUDA kernels beside the ceilings and the rivals, in one run, in turns.
 
-python3 bench/gpu/run.py --library build/libsoftmax.so --out build/bench-gpu [--quick] [--only softmax,backward,...]
+python3 bench/gpu/run.py --library build/libsoftmax.so --out build/bench-gpu [--quick] [--widths 64,1024] [--only softmax,backward,...]
 Writes results.csv, results.md and plots (SVG). Without a GPU or PyTorch it says so and ends well."""
 import argparse
 import csv
@@ -22,6 +22,8 @@ def main():
     parser.add_argument("--out", default="build/bench-gpu")
     parser.add_argument("--quick", action="store_true", help="fewer widths, rounds and rivals")
     parser.add_argument("--rungs", action="store_true", help="every kernel of the library, not only the chosen one")
+    parser.add_argument("--widths", type=lambda words: [int(word) for word in words.split(",")], help="of the forwards and backwards: 1024,50257")
+    parser.add_argument("--no-compile", action="store_true", help="without torch.compile, which takes seconds a width and type to compile")
     parser.add_argument("--only", default="softmax,log_softmax,backward,cross_entropy,small,ladder,axes,exponential,package")
     arguments = parser.parse_args()
     try:
@@ -38,11 +40,12 @@ def main():
     from library import Library
     out = pathlib.Path(arguments.out)
     out.mkdir(parents=True, exist_ok=True)
-    bench = tables.Bench(Library(arguments.library), out, arguments.quick, arguments.rungs)
+    bench = tables.Bench(Library(arguments.library), out, arguments.quick, arguments.rungs, not arguments.no_compile)
     bench.head(commit())
     widths = WIDTHS + ODD_WIDTHS
     if arguments.quick:
         widths = [64, 1024, 4096, 32768, 131072, 1000, 50257]
+    widths = arguments.widths or widths
     wanted = arguments.only.split(",")
     if "softmax" in wanted:
         bench.forward(widths, log=False)
@@ -50,7 +53,7 @@ def main():
         bench.forward(widths, log=True)
     if "backward" in wanted:
         bench.backward(widths, log=False)
-        bench.backward(WIDTHS if not arguments.quick else widths[:5], log=True)
+        bench.backward(widths if arguments.quick or arguments.widths else WIDTHS, log=True)
     if "cross_entropy" in wanted:
         bench.cross_entropy(LOSSES)
     if "small" in wanted:

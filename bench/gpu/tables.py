@@ -13,10 +13,16 @@ NAMES = {torch.float32: "float32", torch.bfloat16: "bfloat16", torch.float16: "f
 OURS = "libsoftmax"
 
 
+def usable(candidates):
+    """Those that are there, and run; the library's own must."""
+    return {who: function for who, function in candidates.items() if function and (who.startswith(OURS) or rivals.usable(who, function))}
+
+
 class Bench:
-    def __init__(self, library, out, quick, rungs):
+    def __init__(self, library, out, quick, rungs, compiles=True):
         self.library, self.out, self.quick = library, out, quick
         self.rungs = library.kernels() if rungs else []
+        self.compiles = compiles and not quick
         self.rounds = 7 if quick else 15
         self.types = [torch.float32, torch.bfloat16] if quick else [torch.float32, torch.bfloat16, torch.float16]
         self.rows, self.lines = [], []
@@ -71,7 +77,7 @@ class Bench:
             moved = columns_of_bytes * rows * columns * dtype.itemsize
             half = moved // 2
             source, target = self.memory[0][:min(half, 1 << 30)], self.memory[2][:min(half, 1 << 30)]
-            candidates = {"cudaMemcpy": lambda a=source, b=target: b.copy_(a), **{k: v for k, v in candidates.items() if v}}
+            candidates = {"cudaMemcpy": lambda a=source, b=target: b.copy_(a), **usable(candidates)}
             times = in_turns(candidates, self.rounds)
             copy = times["cudaMemcpy"][0] * half / source.numel()
             cells = {}
@@ -125,7 +131,7 @@ class Bench:
         if not log:
             candidates["Triton"] = rivals.triton_softmax(x, y)
         if not self.quick:
-            candidates["torch.compile"] = rivals.torch_compiled(x, log)
+            candidates["torch.compile"] = rivals.torch_compiled(x, log) if self.compiles else None
             candidates["QuACK"] = None if log else rivals.quack_softmax(x)
             candidates["Liger"] = None if log else rivals.liger_softmax(x)
         results = {key: (lambda f=function: y if (r := self.poisoned(y, f)) is None or not isinstance(r, torch.Tensor) else r)
@@ -189,9 +195,9 @@ class Bench:
         candidates["PyTorch"] = rivals.torch_cross_entropy(x, targets)
         candidates["Liger"] = rivals.liger_cross_entropy(x, targets)
         if not self.quick:
-            candidates["torch.compile"] = rivals.torch_compiled_cross_entropy(x, targets)
+            candidates["torch.compile"] = rivals.torch_compiled_cross_entropy(x, targets) if self.compiles else None
             candidates["QuACK"] = rivals.quack_cross_entropy(x, targets)
-        times = in_turns(candidates, 7)
+        times = in_turns(usable(candidates), 7)
         copy = times.pop("cudaMemcpy")[0]
         cells = {}
         for name, (seconds, spread) in times.items():
@@ -218,6 +224,8 @@ class Bench:
                 cells = []
                 for who, make in makers.items():
                     function = make(x, y)
+                    if not who.startswith(OURS):
+                        function = rivals.usable(who, function)
                     if not function:
                         cells.append("")
                         continue

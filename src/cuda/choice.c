@@ -117,7 +117,7 @@ static int choose_rows(const softmax_job *job, const cuda_device *device, cuda_k
 #define MOST_COLUMNS (1 << 28) /* the limbs of more might reach 2^52 */
 
 enum { FINE_BLOCKS = 512, /* of a row, whose parts every thread block adds up */
-       FINE_OF_MULTIPROCESSOR = 4, COARSE_OF_MULTIPROCESSOR = 4, COARSE_BLOCKS = 8 /* a warp each */, MOST_PIECES = 256 };
+       FINE_OF_MULTIPROCESSOR = 4, FINE_AT_BEST = 2, COARSE_OF_MULTIPROCESSOR = 4, COARSE_BLOCKS = 8 /* a warp each */, MOST_PIECES = 256 };
 
 static int64_t blocks_of(const softmax_job *job)
 {
@@ -147,15 +147,15 @@ static int choose_split(const softmax_job *job, const cuda_device *device, cuda_
     return 1;
 }
 
-/* Where scratch has been given or is asked about: few rows of more than a thread block's columns, but for 16-bit types, whose clusters are as fast;
- * and rows too long for clusters, unless there is one for every thread block that runs at a time. */
+/* Where scratch has been given or is asked about: a row or two of float32 of more than a thread block's columns (more rows, and 16-bit types, are sooner
+ * through clusters: docs/results); and rows too long for clusters, unless there is one for every thread block that runs at a time. */
 static int prefers_split(const softmax_job *job, const cuda_device *device, cuda_shape *shape)
 {
     const int64_t longest = device->capability < 90 ? 16 * 1024 : 256 * 1024;
     cuda_shape made = *shape;
     if (job->columns <= 16 * 1024 || !choose_split(job, device, &made))
         return 0;
-    if (job->columns <= longest ? !made.fine || job->x.type != ELEMENT_FLOAT32 : job->rows >= most_blocks(device))
+    if (job->columns <= longest ? job->rows * blocks_of(job) > FINE_AT_BEST * device->multiprocessors || job->x.type != ELEMENT_FLOAT32 : job->rows >= most_blocks(device))
         return 0;
     if (!job->scratch_needed && (!job->scratch || job->scratch_bytes < softmax_cuda_split_scratch(job, &made)))
         return 0;

@@ -41,8 +41,7 @@ typedef struct cuda_shape {
     int early;  /* CUDA_SPLIT: the second launch may start before the first has ended */
 } cuda_shape;
 
-#define STRIP_ROWS 16     /* neighbouring rows of a thread block, where they have more than 256 columns; otherwise more */
-#define STRIP_THREADS 512
+#define STRIP_ROWS 8 /* neighbouring rows of a thread block at least */
 #define SPLIT_PART_BYTES 56 /* of a piece's part in scratch */
 
 /* The kernel of that name, -1 if there is none. */

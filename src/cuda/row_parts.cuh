@@ -65,11 +65,12 @@ static __device__ __forceinline__ void add_part(row_part &into, const row_part &
     for (int i = 0; i < ACCUMULATOR_FIRST_LIMBS; i++) into.limb[i] = a[i] + b[i] + (magnitude ? (int64_t)word[i] : 0);
 }
 
-/* The parts of all lanes together, the same in every lane. SMALL: of single blocks each, so that limbs fit add_limbs. */
-template <bool SMALL = false> static __device__ __forceinline__ row_part merge_lanes(const row_part &mine) {
+/* The parts of all lanes together, the same in every lane. SMALL: of few blocks each, so that limbs fit add_limbs. Of LANES lanes, where all groups of so
+ * many have the same parts. */
+template <bool SMALL = false, int LANES = 32> static __device__ __forceinline__ row_part merge_lanes(const row_part &mine) {
     const uint32_t key = order_of(mine.maximum), top_key = __reduce_max_sync(EVERY_LANE, key);
     const int owner = __ffs((int)__ballot_sync(EVERY_LANE, key == top_key)) - 1;
-    const uint64_t magnitude = (int)(threadIdx.x & 31) == owner ? 0 : maximum_term(mine);
+    const uint64_t magnitude = (int)(threadIdx.x & (LANES - 1)) == owner ? 0 : maximum_term(mine);
     uint32_t word[ACCUMULATOR_FIRST_LIMBS];
     int64_t limb[ACCUMULATOR_FIRST_LIMBS];
     row_part p = empty_part();
@@ -86,7 +87,11 @@ template <bool SMALL = false> static __device__ __forceinline__ row_part merge_l
         add_limbs(limb, p.limb);
     } else {
 #pragma unroll
-        for (int i = 0; i < ACCUMULATOR_FIRST_LIMBS; i++) p.limb[i] = (int64_t)warp_sum((uint64_t)limb[i]);
+        for (int i = 0; i < ACCUMULATOR_FIRST_LIMBS; i++) {
+            p.limb[i] = limb[i];
+#pragma unroll
+            for (int step = LANES / 2; step > 0; step /= 2) p.limb[i] += (int64_t)__shfl_xor_sync(EVERY_LANE, (uint64_t)p.limb[i], step);
+        }
     }
     return p;
 }

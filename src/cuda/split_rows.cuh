@@ -11,7 +11,6 @@
 #define FINE_WARPS 4
 #define FINE_COLUMNS (SOFTMAX_BLOCK_COLUMNS / FINE_WARPS / 32) /* of a lane */
 #define COARSE_WARPS ONLINE_WARPS
-#define MOST_SPLIT_WARPS 8
 
 /* Where a piece is: of which row, and its columns. */
 struct row_piece {
@@ -30,18 +29,18 @@ static __device__ __forceinline__ row_piece piece_of(const softmax_job &job, int
     return p;
 }
 
-/* The row's answer from all its parts, by a thread block of so many warps; the same in every thread. */
-template <arithmetic KIND, bool LOG>
-static __device__ __forceinline__ row_answer answer_of_parts(const row_part *parts, int count, int warps, bool want_logsumexp) {
-    __shared__ row_part sums[MOST_SPLIT_WARPS];
+/* The row's answer from all its parts, by a thread block of WARPS warps; the same in every thread. FEW: blocks that a thread's parts are of. */
+template <arithmetic KIND, bool LOG, int WARPS, bool FEW>
+static __device__ __forceinline__ row_answer answer_of_parts(const row_part *parts, int count, bool want_logsumexp) {
+    __shared__ row_part sums[WARPS];
     const int lane = threadIdx.x & 31;
     row_part mine = empty_part();
-    for (int p = threadIdx.x; p < count; p += 32 * warps) add_part(mine, parts[p]);
+    for (int p = threadIdx.x; p < count; p += 32 * WARPS) add_part(mine, parts[p]);
     __syncwarp();
-    mine = merge_lanes(mine);
+    mine = merge_lanes<FEW>(mine);
     if (lane == 0) sums[threadIdx.x >> 5] = mine;
     __syncthreads();
-    return answer_of_part<KIND, LOG, false>(merge_lanes(lane < warps ? sums[lane] : empty_part()), want_logsumexp);
+    return answer_of_part<KIND, LOG, false>(merge_lanes<false, WARPS>(sums[lane & (WARPS - 1)]), want_logsumexp);
 }
 
 /* ---- Fine: a block of columns by FINE_WARPS warps ------------------------------------------------------------------------------------------ */
@@ -131,7 +130,7 @@ template <typename T, int VEC, bool LOG> static __device__ __forceinline__ void 
     mine.load(job, piece);
     if (!LOG) note = note_of<kind>(sum_fine<kind>(mine.first, mine.second, mine.v, board));
     wait_for_previous_kernel();
-    const row_answer answer = answer_of_parts<kind, LOG>((const row_part *)job.scratch + piece.row * pieces, pieces, FINE_WARPS, job.op == OPERATION_LOGSUMEXP);
+    const row_answer answer = answer_of_parts<kind, LOG, FINE_WARPS, true>((const row_part *)job.scratch + piece.row * pieces, pieces, job.op == OPERATION_LOGSUMEXP);
     char *out = flat_row(job.out, piece.row);
     if (answer.slow) {
         if (piece.index == 0 && threadIdx.x < 32) softmax_cuda_slow_row(job, piece.row);
@@ -161,7 +160,7 @@ template <typename T, int VEC> static __device__ __forceinline__ void coarse_par
 template <typename T, int VEC, bool LOG> static __device__ __forceinline__ void coarse_results(const softmax_job &job, int pieces) {
     const row_piece piece = piece_of(job, pieces);
     wait_for_previous_kernel();
-    const row_answer answer = answer_of_parts<cell<T>::kind, LOG>((const row_part *)job.scratch + piece.row * pieces, pieces, COARSE_WARPS, job.op == OPERATION_LOGSUMEXP);
+    const row_answer answer = answer_of_parts<cell<T>::kind, LOG, COARSE_WARPS, false>((const row_part *)job.scratch + piece.row * pieces, pieces, job.op == OPERATION_LOGSUMEXP);
     char *out = flat_row(job.out, piece.row);
     if (answer.slow) {
         if (piece.index == 0 && threadIdx.x < 32) softmax_cuda_slow_row(job, piece.row);

@@ -10,14 +10,12 @@
 #include "row_parts.cuh"
 #include "slow_row.cuh"
 
-#define STRIP_WARPS (STRIP_THREADS / 32)
-
-/* A tile's sizes. */
-template <typename T_, int PAIR_, int LANES_, int N_> struct strip_tile {
+/* A tile's sizes. Where a cluster takes rows, they are as many as the thread block has warps. */
+template <typename T_, int PAIR_, int LANES_, int N_, int THREADS_ = 512> struct strip_tile {
     typedef T_ T;
     static const arithmetic kind = cell<T>::kind;
-    static const int PAIR = PAIR_, LANES = LANES_, N = N_, SLOTS = STRIP_THREADS / LANES, ROWS = LANES * PAIR;
-    static const int PARTS = LANES <= 32 ? STRIP_WARPS : SLOTS; /* of a row, once lanes of a warp that share it have put theirs together */
+    static const int PAIR = PAIR_, LANES = LANES_, N = N_, THREADS = THREADS_, WARPS = THREADS / 32, SLOTS = THREADS / LANES, ROWS = LANES * PAIR;
+    static const int PARTS = LANES <= 32 ? WARPS : SLOTS; /* of a row, once lanes of a warp that share it have put theirs together */
     static const int bytes = PAIR * (int)sizeof(T);
     typedef typename access<PAIR * (int)sizeof(T)>::word word;
 };
@@ -31,7 +29,7 @@ struct strip_row {
 template <typename TILE> struct strip_board {
     float first[TILE::PARTS][TILE::ROWS], second[TILE::PARTS][TILE::ROWS];
     uint32_t high[TILE::PARTS][TILE::ROWS], low[TILE::PARTS][TILE::ROWS];
-    row_part parts[STRIP_ROWS], merged[STRIP_ROWS]; /* clusters only: this thread block's, which the others read; and of all */
+    row_part parts[TILE::WARPS], merged[TILE::WARPS]; /* clusters only: this thread block's, which the others read; and of all */
     strip_row rows[TILE::ROWS];
 };
 
@@ -233,7 +231,7 @@ static __device__ __forceinline__ void write_strip(const softmax_job &job, const
 /* What is not for the tile: a row's logsumexp, or a slow row. */
 template <typename TILE, bool LOG>
 static __device__ __forceinline__ void finish_rows(const softmax_job &job, const strip_board<TILE> &board, const strip_place<TILE> &place) {
-    for (int r = threadIdx.x >> 5; r < place.rows; r += STRIP_WARPS) {
+    for (int r = threadIdx.x >> 5; r < place.rows; r += TILE::WARPS) {
         const row_answer answer = board.rows[r].answer;
         if (answer.slow)
             softmax_cuda_slow_row(job, place.row + r);

@@ -88,7 +88,7 @@ static void by_scratch(void)
         const char *with, *without;
         int pieces, fine;
     } shapes[] = {{1, 4096, "block", "block", 0, 0},          {1, 128256, "split", "cluster", 126, 1},
-                  {1, 262144, "split", "cluster", 256, 1},    {4, 128256, "split", "cluster", 126, 1},
+                  {1, 262144, "split", "cluster", 256, 1},    {2, 128256, "split", "cluster", 126, 1},       {4, 128256, "cluster", "cluster", 0, 0},
                   {16, 128256, "cluster", "cluster", 0, 0},   {1, 1 << 20, "split", "online", 128, 0},
                   {100, 300000, "split", "online", 6, 0},     {1, 1 << 28, "split", "online", 256, 0},
                   {1000, 262145, "online", "online", 0, 0}};
