@@ -129,6 +129,10 @@ template <typename T, int VEC, int N, int LANES = 32> struct lane_words {
         return count;
     }
 
+    /* Where there is an edge: edged_words. */
+    static __device__ __forceinline__ void open_edge(const uint32_t *, float *) {}
+    static __device__ __forceinline__ void store_edge(char *, int, const float *) {}
+
     /* from: the block's first column. AGAIN: it will be read again, and may stay in the caches. */
     template <bool AGAIN = false> static __device__ __forceinline__ void load(const char *from, int count, uint32_t *w) {
         const word *at = (const word *)(from + offset());
@@ -192,7 +196,7 @@ template <typename T, int N> struct edged_words {
     typedef typename access<sizeof(T)>::word one;
 
     struct parts {
-        int head, vectors, edge_column; /* edge_column: -1 where the lane has none */
+        int head, left, edge_column; /* vectors from this lane's first on; edge_column: -1 where the lane has none */
     };
     static __device__ __forceinline__ int head_of(const char *from, int count) {
         const int head = (int)((0u - (unsigned)(uintptr_t)from) & 31u) / (int)sizeof(T);
@@ -204,7 +208,7 @@ template <typename T, int N> struct edged_words {
         int rest;
         p.head = head_of(from, columns);
         rest = columns - p.head;
-        p.vectors = rest / (2 * per) * 2;
+        p.left = rest / (2 * per) * 2 - lane;
         rest &= 2 * per - 1;
         p.edge_column = lane < p.head ? lane : lane >= 16 && lane < 16 + rest ? columns - rest + lane - 16 : -1;
         return p;
@@ -213,47 +217,66 @@ template <typename T, int N> struct edged_words {
         return count < 0 ? 0 : (count - head_of(from, count)) / (2 * per) * (2 * per);
     }
 
+    template <bool AGAIN = false> static __device__ __forceinline__ uint4 load_vector(const uint4 *at) { return AGAIN ? *at : __ldcs(at); }
     template <bool AGAIN = false> static __device__ __forceinline__ void load(const char *from, int count, uint32_t *w) {
         const parts p = parts_of(from, count);
-        const int lane = threadIdx.x & 31;
-        const uint4 *at = (const uint4 *)(from + p.head * (int)sizeof(T)) + lane;
+        const int last = N / per - 1; /* full blocks lack vectors in this access alone */
+        const uint4 *at = (const uint4 *)(from + p.head * (int)sizeof(T)) + (threadIdx.x & 31);
+        if (count == N * 32) {
 #pragma unroll
-        for (int i = 0; i < N / per; i++) { /* full blocks lack vectors in the last access alone */
-            if (i + 1 < N / per && count == N * 32) {
-                split(AGAIN ? at[i * 32] : __ldcs(at + i * 32), w + 4 * i);
-                continue;
+            for (int i = 0; i < last; i++) split(load_vector<AGAIN>(at + i * 32), w + 4 * i);
+        } else {
+#pragma unroll
+            for (int i = 0; i < last; i++) {
+#pragma unroll
+                for (int j = 0; j < 4; j++) w[4 * i + j] = cell<T>::nothing;
+                if (p.left > i * 32) split(load_vector<AGAIN>(at + i * 32), w + 4 * i);
             }
-#pragma unroll
-            for (int j = 0; j < 4; j++) w[4 * i + j] = cell<T>::nothing;
-            if (i * 32 + lane < p.vectors) split(AGAIN ? at[i * 32] : __ldcs(at + i * 32), w + 4 * i);
         }
+#pragma unroll
+        for (int j = 0; j < 4; j++) w[4 * last + j] = cell<T>::nothing;
+        if (p.left > last * 32) split(load_vector<AGAIN>(at + last * 32), w + 4 * last);
         w[words - 1] = cell<T>::nothing;
         if (p.edge_column >= 0) {
             w[words - 1] = *(const one *)(from + p.edge_column * (int)sizeof(T));
             if (sizeof(T) == 2) w[words - 1] |= cell<T>::nothing & 0xffff0000u;
         }
     }
-    static __device__ __forceinline__ void open(const uint32_t *w, float *z) {
+    static __device__ __forceinline__ void open_edge(const uint32_t *w, float *z) {
         float two[2];
-#pragma unroll
-        for (int i = 0; i < N / in_word; i++) cell<T>::open(w[i], z + i * in_word);
         cell<T>::open(w[words - 1], two);
         z[N] = two[0];
     }
+    static __device__ __forceinline__ void open(const uint32_t *w, float *z) {
+#pragma unroll
+        for (int i = 0; i < N / in_word; i++) cell<T>::open(w[i], z + i * in_word);
+        open_edge(w, z);
+    }
+    static __device__ __forceinline__ void store_edge(char *to, int count, const float *y) {
+        const parts p = parts_of(to, count);
+        if (p.edge_column >= 0) *(one *)(to + p.edge_column * (int)sizeof(T)) = (one)cell<T>::close_one(y[N]);
+    }
     static __device__ __forceinline__ void store(char *to, int count, const float *y) {
         const parts p = parts_of(to, count);
-        const int lane = threadIdx.x & 31;
-        uint4 *at = (uint4 *)(to + p.head * (int)sizeof(T)) + lane;
+        const int last = N / per - 1;
+        uint4 *at = (uint4 *)(to + p.head * (int)sizeof(T)) + (threadIdx.x & 31), w[N / per];
 #pragma unroll
         for (int i = 0; i < N / per; i++) {
             uint32_t part[4];
-            uint4 w;
 #pragma unroll
             for (int j = 0; j < 4; j++) part[j] = cell<T>::close(y + i * per + j * in_word);
-            join(part, w);
-            if ((i + 1 < N / per && count == N * 32) || i * 32 + lane < p.vectors) __stcs(at + i * 32, w);
+            join(part, w[i]);
         }
-        if (p.edge_column >= 0) *(one *)(to + p.edge_column * (int)sizeof(T)) = (one)cell<T>::close_one(y[N]);
+        if (count == N * 32) {
+#pragma unroll
+            for (int i = 0; i < last; i++) __stcs(at + i * 32, w[i]);
+        } else {
+#pragma unroll
+            for (int i = 0; i < last; i++)
+                if (p.left > i * 32) __stcs(at + i * 32, w[i]);
+        }
+        if (p.left > last * 32) __stcs(at + last * 32, w[last]);
+        store_edge(to, count, y);
     }
     static __device__ __forceinline__ void fill(char *to, int count, uint32_t value) {
         const parts p = parts_of(to, count);
@@ -261,7 +284,7 @@ template <typename T, int N> struct edged_words {
         uint4 *at = (uint4 *)(to + p.head * (int)sizeof(T)) + lane;
 #pragma unroll
         for (int i = 0; i < N / per; i++)
-            if (i * 32 + lane < p.vectors) __stcs(at + i * 32, make_uint4(value, value, value, value));
+            if (p.left > i * 32) __stcs(at + i * 32, make_uint4(value, value, value, value));
         if (p.edge_column >= 0) *(one *)(to + p.edge_column * (int)sizeof(T)) = (one)value;
     }
 };

@@ -108,8 +108,25 @@ static int choose_rows(const softmax_job *job, const cuda_device *device, cuda_k
     shape->kernel = row->cluster > 1 ? CUDA_CLUSTER : CUDA_BLOCK;
     shape->cluster = row->cluster;
     shape->warps = (blocks + row->cluster - 1) / row->cluster;
+    shape->rows = 1;
     shape->full_blocks = job->columns > blocks * (int64_t)SOFTMAX_BLOCK_COLUMNS - SOFTMAX_BLOCK_COLUMNS / 4 || blocks > 8;
     return 1;
+}
+
+/* Warps of a multiprocessor at 56 registers a thread. */
+enum { RESIDENT_WARPS = 36 };
+
+/* Plain rows: several in a thread block where it would have two warps of little work, and rows on their way to the L2 cache half a round or more
+ * before their turn: measured, docs/results. */
+static void refine_rows(const softmax_job *job, const cuda_device *device, cuda_shape *shape)
+{
+    int half = element_bytes(job->x.type) == 2;
+    if (shape->cluster == 1 && half && shape->warps == 2 && shape->vectors)
+        shape->rows = 4;
+    if (half || shape->edges || job->columns > 32 * 1024) {
+        int blocks = RESIDENT_WARPS / (shape->warps * shape->rows) * device->multiprocessors;
+        shape->ahead = blocks * shape->rows / shape->cluster * (half ? 3 : 2) / 4;
+    }
 }
 
 /* ---- A row over the whole GPU ---------------------------------------------------------------------------------------- */
@@ -217,10 +234,10 @@ static const struct {
     int columns, row_lanes, lane_columns;
     int access; /* bytes of an access that it takes at least */
     int bytes;  /* of its elements; 0: any */
-} short_table[] = {{32, 2, 16, 16, 0}, {64, 4, 16, 16, 4},  {64, 2, 32, 0, 0},  {96, 4, 32, 0, 0},   {112, 4, 28, 16, 4},
+} short_table[] = {{64, 4, 16, 16, 4},  {64, 2, 32, 0, 0},  {96, 4, 32, 0, 0},   {112, 4, 28, 16, 4},
                    {112, 4, 28, 8, 2}, {128, 4, 32, 0, 0}, {256, 8, 32, 0, 0}, {512, 16, 32, 0, 0}, {1024, 32, 32, 0, 0}};
 
-static int choose_short(const softmax_job *job, cuda_shape *shape)
+static int choose_short(const softmax_job *job, const cuda_device *device, cuda_shape *shape)
 {
     int bytes = element_bytes(job->x.type), i = 0;
     if (job->columns > SOFTMAX_BLOCK_COLUMNS || job->rows > INT64_C(4) * INT32_MAX)
@@ -230,6 +247,7 @@ static int choose_short(const softmax_job *job, cuda_shape *shape)
     if (shape->access < 16 && job->columns > 256 && begin_alike(job)) {
         shape->edges = 1;
         shape->row_lanes = 32;
+        shape->ahead = 4 * device->multiprocessors;
         shape->lane_columns = job->columns < 512 + 16 / bytes ? 16 : 32; /* beside edges 16-byte accesses hold a few columns more */
         return 1;
     }
@@ -239,6 +257,8 @@ static int choose_short(const softmax_job *job, cuda_shape *shape)
     shape->row_lanes = short_table[i].row_lanes;
     shape->lane_columns = short_table[i].lane_columns;
     shape->vectors = shape->access >= 8;
+    if (bytes == 2 && (job->op != OPERATION_SOFTMAX || job->columns > 512))
+        shape->ahead = 4 * device->multiprocessors;
     return 1;
 }
 
@@ -252,14 +272,16 @@ int softmax_cuda_choose(const softmax_job *job, const cuda_device *device, cuda_
     if (!is_forward(job->op)) /* states */
         return any || wanted == CUDA_GENERIC;
     if (is_plain(job)) {
-        if ((any || wanted == CUDA_WARP) && choose_short(job, shape))
+        if ((any || wanted == CUDA_WARP) && choose_short(job, device, shape))
             return 1;
         shape->vectors = is_aligned(job, 16);
         shape->edges = begin_alike(job);
         if (wanted == CUDA_SPLIT ? choose_split(job, device, shape) : any && prefers_split(job, device, shape))
             return 1;
-        if (rows && choose_rows(job, device, wanted, job->x.type == ELEMENT_FLOAT32 ? float32_table : half_table, shape))
+        if (rows && choose_rows(job, device, wanted, job->x.type == ELEMENT_FLOAT32 ? float32_table : half_table, shape)) {
+            refine_rows(job, device, shape);
             return 1;
+        }
         if (wanted == CUDA_THREE_PASS || ((any ? blocks_of(job) > 0 : wanted == CUDA_ONLINE) && job->columns <= MOST_COLUMNS)) {
             shape->kernel = wanted == CUDA_THREE_PASS ? CUDA_THREE_PASS : CUDA_ONLINE;
             return 1;

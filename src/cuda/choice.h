@@ -32,6 +32,8 @@ typedef struct cuda_shape {
     int full_blocks; /* the row's last block of columns is full, or nearly so, or one of many */
     int warps;   /* in a thread block */
     int cluster; /* thread blocks of a row */
+    int rows;    /* CUDA_BLOCK: rows of a thread block */
+    int ahead;   /* a row (CUDA_WARP: a thread block's rows) is on its way to the L2 cache so many before its turn; 0: not */
     int row_lanes;    /* CUDA_WARP: lanes that hold a row */
     int lane_columns; /* ... columns of a row in a lane */
     int access;       /* ... bytes of an access: 16, 8, an element's */

@@ -20,6 +20,15 @@ static __device__ __forceinline__ float multiply_toward_zero(float a, float b) {
 
 static __device__ __forceinline__ void prefetch_to_l2(const void *p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 
+/* `bytes` bytes from p on, in one instruction where there is one; both multiples of 16. */
+static __device__ __forceinline__ void prefetch_bytes_to_l2(const void *p, int bytes) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(p), "r"(bytes));
+#else
+    (void)p, (void)bytes;
+#endif
+}
+
 /* x, or +0 where it is subnormal or zero. */
 static __device__ __forceinline__ float flush_to_zero(float x) {
     float y;
@@ -89,8 +98,8 @@ static __device__ __forceinline__ float float16_value(uint16_t half) {
     return x;
 }
 
-/* __syncthreads for warps that come to it in different places. */
-static __device__ __forceinline__ void wait_for_warps() { asm volatile("barrier.sync 0;" ::: "memory"); }
+/* A barrier of `threads` threads of the block, whole warps, number 0 to 15: they may come to it in different places. */
+static __device__ __forceinline__ void wait_for_warps(int number, int threads) { asm volatile("barrier.sync %0, %1;" ::"r"(number), "r"(threads) : "memory"); }
 
 /* 1 / x but for the last few of its bits. */
 static __device__ __forceinline__ double nearly_inverse(double x) {

@@ -12,6 +12,8 @@
 
 /* ---- The kernel: a thread block or a cluster a row ---------------------------------------------------------------------------------------- */
 
+#define MOST_ROWS 4 /* of a thread block, where they are short */
+
 /* What warp 0 finds for all: a factor for each block, and whether nothing but factors is needed. */
 struct __align__(16) block_board {
     block_sums sums[MOST_WARPS];
@@ -24,8 +26,8 @@ struct __align__(16) block_board {
 
 /* By warp 0. LOW: scores have low parts. CLUSTER: there may be several thread blocks. */
 template <arithmetic KIND, bool LOG, bool LOW, bool CLUSTER>
-static __device__ __forceinline__ void read_out(block_board &board, int rank, int cluster, bool want_logsumexp) {
-    const int lane = threadIdx.x & 31, warps = blockDim.x >> 5;
+static __device__ __forceinline__ void read_out(block_board &board, int warps, int rank, int cluster, bool want_logsumexp) {
+    const int lane = threadIdx.x & 31;
     const bool present = (lane & 15) < warps;
     block_sums sums = board.sums[present ? lane & 15 : 0];
     if (!LOW) sums.maximum_low = 0.0f;
@@ -71,22 +73,27 @@ template <int WORDS> struct parking {
     }
 };
 
-/* A thread block's shared memory: the board, then what warp 0 parks. In no template, for the emulator's compiler. */
+/* A row's shared memory: the board, then what its first warp parks. In no template, for the emulator's compiler. */
 #define PARKED_BYTES (((LANE_COLUMNS + 4) / 4) * 512)
+#define ROW_BYTES (sizeof(block_board) + PARKED_BYTES)
 static __device__ __forceinline__ unsigned char *row_memory() {
-    __shared__ __align__(16) unsigned char memory[sizeof(block_board) + PARKED_BYTES];
+    __shared__ __align__(16) unsigned char memory[ROW_BYTES];
+    return memory;
+}
+static __device__ __forceinline__ unsigned char *rows_memory() { /* of several rows */
+    __shared__ __align__(16) unsigned char memory[MOST_ROWS * ROW_BYTES];
     return memory;
 }
 static __device__ __forceinline__ block_board &row_board() { return *(block_board *)(void *)row_memory(); }
 
 /* Rows that need more than a factor: constant ones, blocks far below the row's maximum, logsumexp. */
 template <typename T, typename LANES, bool LOG>
-static __device__ __forceinline__ void write_careful(const softmax_job &job, const block_board &board, const block_sums &sums, int64_t row, int rank, char *out, int count,
+static __device__ __forceinline__ void write_careful(const softmax_job &job, const block_board &board, const block_sums &sums, int64_t row, bool leads, char *out, int count,
                                                      float *v) {
     const arithmetic kind = cell<T>::kind;
     const row_answer answer = board.answer;
     if (LOG && job.op == OPERATION_LOGSUMEXP) {
-        if (rank == 0 && threadIdx.x == 0) store_result(flat_row(job.out, row), job.out.type, answer.logsumexp);
+        if (leads && (threadIdx.x & 31) == 0) store_result(flat_row(job.out, row), job.out.type, answer.logsumexp);
         return;
     }
     if (is_constant(answer)) {
@@ -100,58 +107,104 @@ static __device__ __forceinline__ void write_careful(const softmax_job &job, con
     LANES::store(out, count, v);
 }
 
-/* LANES: how a lane's columns are read and written. PARTS: of a block, see sum_block. */
-template <typename T, typename LANES, bool LOG, int PARTS, bool CLUSTER>
-static __device__ __forceinline__ void rows_of_blocks(const softmax_job &job, int cluster) {
+/* Columns [first, first + count) of a row on their way to the L2 cache. */
+template <typename T> static __device__ __forceinline__ void prefetch_row(const softmax_job &job, int64_t row, int first, int count) {
+    const int left = (int)job.columns - first, columns = left < count ? left : count;
+    if (row >= job.rows || columns <= 0) return;
+    const char *from = flat_row(job.x, row) + (int64_t)first * (int)sizeof(T);
+    const int head = (int)((0u - (unsigned)(uintptr_t)from) & 15u), bytes = columns * (int)sizeof(T) - head;
+    if (bytes >= 16) prefetch_bytes_to_l2(from + head, bytes & ~15);
+}
+
+/* A block's sums, whose values or scores become v. False: it has nothing but an edge, v's last. */
+template <typename T, typename LANES, bool LOG, int PARTS>
+static __device__ __forceinline__ bool take_block(const char *from, int count, const uint32_t *words, float *v, block_sums &sums) {
     const arithmetic kind = cell<T>::kind;
-    const int N = LANE_COLUMNS, ELEMENTS = LANES::elements;
-    block_board &board = row_board();
-    parking<ELEMENTS> &parked = *(parking<ELEMENTS> *)(void *)(row_memory() + sizeof board);
-    const int warp = threadIdx.x >> 5;
+    const int N = LANE_COLUMNS, in_accesses = PARTS == 1 ? count : LANES::in_accesses(from, count);
+    float m1, m2;
+    if (LANES::edge && in_accesses == 0) {
+        LANES::open_edge(words, v);
+        sums = sum_block<kind, 0, 1, LOG, 1>(v[N], -INFINITY, v + N, 0);
+        return false;
+    }
+    cell<T>::template largest_two<LANES::words>(words, m1, m2);
+    LANES::open(words, v);
+    if (PARTS == 1 || (PARTS == 0 && count == SOFTMAX_BLOCK_COLUMNS))
+        sums = sum_block<kind, N, LANES::edge, LOG, 1>(m1, m2, v, count);
+    else
+        sums = sum_block<kind, N, LANES::edge, LOG, 4>(m1, m2, v, in_accesses);
+    return true;
+}
+
+/* LANES: how a lane's columns are read and written. PARTS: of a block, see sum_block; 0: of blocks that are not full. ahead: rows that are on their
+ * way to the L2 cache, so that this thread block's part of a row is there when its turn comes. SEVERAL: a thread block has as many rows as it has
+ * times `split_into` warps, and they do not wait for one another: thread blocks of two warps would be more than can be started in time. Else split_into is the
+ * thread blocks of a row. */
+template <typename T, typename LANES, bool LOG, int PARTS, bool CLUSTER, bool SEVERAL>
+static __device__ __forceinline__ void rows_of_blocks(const softmax_job &job, int split_into, int ahead) {
+    const arithmetic kind = cell<T>::kind;
+    const int ELEMENTS = LANES::elements;
+    const int warps = SEVERAL ? split_into : (int)(blockDim.x >> 5), cluster = SEVERAL ? 1 : split_into;
+    const int slot = SEVERAL ? (int)(threadIdx.x >> 5) / warps : 0, warp = (int)(threadIdx.x >> 5) - slot * warps;
+    unsigned char *memory = SEVERAL ? rows_memory() + slot * ROW_BYTES : row_memory();
+    block_board &board = *(block_board *)(void *)memory;
+    parking<ELEMENTS> &parked = *(parking<ELEMENTS> *)(void *)(memory + sizeof board);
     int rank;
     int64_t row;
     place_of<CLUSTER>(rank, row);
-    const int first = (rank * (int)(blockDim.x >> 5) + warp) * SOFTMAX_BLOCK_COLUMNS, left = (int)job.columns - first;
+    if (SEVERAL) {
+        row = row * ((int)(blockDim.x >> 5) / warps) + slot;
+        if (row >= job.rows) return;
+    }
+    const int first = (rank * warps + warp) * SOFTMAX_BLOCK_COLUMNS, left = (int)job.columns - first;
     const int count = left < SOFTMAX_BLOCK_COLUMNS ? left : SOFTMAX_BLOCK_COLUMNS;
+    if (ahead && warp == 0 && (threadIdx.x & 31) == 0) prefetch_row<T>(job, row + ahead, first, warps * SOFTMAX_BLOCK_COLUMNS);
+    bool whole;
     float v[ELEMENTS]; /* values, or where logarithms are wanted the scores */
     {
         const char *from = flat_row(job.x, row) + (int64_t)first * (int)sizeof(T);
         uint32_t words[LANES::words];
-        float m1, m2;
+        block_sums sums;
         LANES::load(from, count, words);
         if (CLUSTER) begin_exchange(&board.barrier, cluster);
-        cell<T>::template largest_two<LANES::words>(words, m1, m2);
-        LANES::open(words, v);
-        const block_sums sums = sum_block<kind, N, LANES::edge, LOG, PARTS>(m1, m2, v, PARTS > 1 ? LANES::in_accesses(from, count) : count);
+        whole = take_block<T, LANES, LOG, PARTS>(from, count, words, v, sums);
         if ((threadIdx.x & 31) == 0) board.sums[warp] = sums;
     }
     if (warp == 0) { /* every warp for itself costs more */
         parked.leave(v);
-        wait_for_warps();
+        wait_for_warps(slot, 32 * warps);
         if (CLUSTER) wait_for_cluster();
-        read_out<kind, LOG, false, CLUSTER>(board, rank, cluster, job.op == OPERATION_LOGSUMEXP);
-        wait_for_warps();
+        read_out<kind, LOG, false, CLUSTER>(board, warps, rank, cluster, job.op == OPERATION_LOGSUMEXP);
+        wait_for_warps(slot, 32 * warps);
         parked.take(v);
     } else {
-        wait_for_warps();
+        wait_for_warps(slot, 32 * warps);
         if (CLUSTER) wait_for_cluster();
-        wait_for_warps();
+        wait_for_warps(slot, 32 * warps);
     }
     char *out = flat_row(job.out, row) + (int64_t)first * (int)sizeof(T);
     if (board.ordinary && !(LOG && job.op == OPERATION_LOGSUMEXP)) {
-        if (LOG) {
-            log_block<ELEMENTS>(board.answer, v);
-        } else {
-            const float4 factor = board.factors[warp];
-            const register_factor f = {factor.x, factor.y, factor.z, factor.w, false, kind != ARITHMETIC_32};
-            scale_block<kind, ELEMENTS>(f, v);
+        const float4 factor = board.factors[warp];
+        const register_factor f = {factor.x, factor.y, factor.z, factor.w, false, kind != ARITHMETIC_32};
+        if (LANES::edge && !whole) {
+            if (LOG)
+                log_block<1>(board.answer, v + ELEMENTS - 1);
+            else
+                scale_block<kind, 1>(f, v + ELEMENTS - 1);
+            LANES::store_edge(out, count, v);
+            return;
         }
+        if (LOG)
+            log_block<ELEMENTS>(board.answer, v);
+        else
+            scale_block<kind, ELEMENTS>(f, v);
         LANES::store(out, count, v);
         return;
     }
+    const bool leads = rank == 0 && warp == 0;
     if (!board.answer.slow)
-        write_careful<T, LANES, LOG>(job, board, board.sums[warp], row, rank, out, count, v);
-    else if (rank == 0 && warp == 0)
+        write_careful<T, LANES, LOG>(job, board, board.sums[warp], row, leads, out, count, v);
+    else if (leads)
         softmax_cuda_slow_row(job, row);
 }
 

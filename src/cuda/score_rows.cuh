@@ -137,7 +137,7 @@ template <typename T, bool LOG, bool CLUSTER> static __device__ __forceinline__ 
     if (lane == 0) board.sums[warp] = sums;
     __syncthreads();
     if (CLUSTER) wait_for_cluster();
-    if (warp == 0) read_out<KIND, LOG, true, CLUSTER>(board, rank, cluster, false);
+    if (warp == 0) read_out<KIND, LOG, true, CLUSTER>(board, (int)(blockDim.x >> 5), rank, cluster, false);
     __syncthreads();
     const row_answer answer = board.answer;
     if (answer.slow) {

@@ -1,7 +1,7 @@
 #include "rows_launch.cuh"
 #include "score_rows.cuh"
 
-template <bool LOG, bool CLUSTER> static __global__ void __maxnreg__(128) scores(const __grid_constant__ softmax_job job, int cluster) {
+template <bool LOG, bool CLUSTER> static __global__ void __maxnreg__(128) scores(const __grid_constant__ softmax_job job, int cluster, int) {
     rows_of_scores<float, LOG, CLUSTER>(job, cluster);
 }
 

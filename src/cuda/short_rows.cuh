@@ -92,7 +92,17 @@ static __device__ __forceinline__ void write_short_row(const softmax_job &job, i
     words::store(out, count, v);
 }
 
-template <typename T, typename LAYOUT, bool LOG> static __device__ __forceinline__ void short_rows(const softmax_job &job) {
+/* The scores of the thread block that is `ahead` further on their way to the L2 cache, where rows lie one after another. */
+template <typename T> static __device__ __forceinline__ void prefetch_short_rows(const softmax_job &job, int64_t block, int rows) {
+    const int64_t first = block * rows;
+    const int64_t pitch = job.columns * (int)sizeof(T);
+    if (first + rows > job.rows || job.x.row_stride[0] != pitch) return;
+    const char *from = flat_row(job.x, first);
+    const int head = (int)((0u - (unsigned)(uintptr_t)from) & 15u);
+    prefetch_bytes_to_l2(from + head, ((int)pitch * rows - head) & ~15);
+}
+
+template <typename T, typename LAYOUT, bool LOG> static __device__ __forceinline__ void short_rows(const softmax_job &job, int ahead) {
     typedef typename LAYOUT::words words;
     const arithmetic kind = cell<T>::kind;
     const int lane = threadIdx.x & 31, group = lane / LAYOUT::lanes, place = lane % LAYOUT::lanes, N = LAYOUT::columns;
@@ -103,6 +113,7 @@ template <typename T, typename LAYOUT, bool LOG> static __device__ __forceinline
     block_sums own = {0.0f, 0.0f, 0.0f, 0, 0}; /* of the row that this lane reads out: its group's of pass `place`, or the only one */
     short_answer answer;
     if (first >= job.rows) return;
+    if (ahead && threadIdx.x == 0) prefetch_short_rows<T>(job, (int64_t)blockIdx.x + ahead, (int)(blockDim.x >> 5) * LAYOUT::rows);
 #pragma unroll
     for (int p = 0; p < LAYOUT::passes; p++) {
         const int64_t row = first + p * LAYOUT::at_once + group;
