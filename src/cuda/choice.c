@@ -275,7 +275,7 @@ int softmax_cuda_choose(const softmax_job *job, const cuda_device *device, cuda_
         if ((any || wanted == CUDA_WARP) && choose_short(job, device, shape))
             return 1;
         shape->vectors = is_aligned(job, 16);
-        shape->edges = begin_alike(job);
+        shape->edges = !shape->vectors && begin_alike(job);
         if (wanted == CUDA_SPLIT ? choose_split(job, device, shape) : any && prefers_split(job, device, shape))
             return 1;
         if (rows && choose_rows(job, device, wanted, job->x.type == ELEMENT_FLOAT32 ? float32_table : half_table, shape)) {

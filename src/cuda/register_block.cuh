@@ -138,7 +138,8 @@ static __device__ __forceinline__ double near_log1p(double x) {
     s = f * nearly_inverse(2.0 + f);
     q = s * s;
     q2 = q * q;
-    low = fma(0x1.1111111111111p-3, q2, 0x1.745d1745d1746p-3); /* 2/3 + 2/5 q + 2/7 q^2 + ..., even and odd powers apart */
+    low = fma(0x1.af286bca1af28p-4, q2, 0x1.1111111111111p-3); /* 2/3 + 2/5 q + 2/7 q^2 + ... + 2/19 q^8, even and odd powers apart */
+    low = fma(low, q2, 0x1.745d1745d1746p-3);
     high = fma(0x1.e1e1e1e1e1e1ep-4, q2, 0x1.3b13b13b13b14p-3);
     low = fma(low, q2, 0x1.2492492492492p-2);
     high = fma(high, q2, 0x1.c71c71c71c71cp-3);
@@ -147,11 +148,11 @@ static __device__ __forceinline__ double near_log1p(double x) {
     return fma(e, 0x1.62e42fefa39efp-1, fma(s * q, fma(high, q, low), s + s));
 }
 
-/* The logarithms of a row: -log1p(R / e^m) and m + it, as floats. What is within 2^-45 of the exact value nearly always rounds as that does; a row
+/* The logarithms of a row: -log1p(R / e^m) and m + it, as floats. What is within 2^-48 of the exact value nearly always rounds as that does; a row
  * where it may not is left to the slow code. */
 static __device__ __forceinline__ void read_logarithm(row_answer &r, double f, double rest, bool want_logsumexp) {
     const double near = near_log1p(rest * nearly_inverse(f)), sum = (double)r.maximum + near;
-    const double off = near * 0x1p-45, off_sum = fma(fabs((double)r.maximum), 0x1p-50, off);
+    const double off = near * 0x1p-48, off_sum = fma(fabs((double)r.maximum), 0x1p-51, off);
     r.minus_log = (float)(0.0 - near);
     r.logsumexp = round_to_float32(sum);
     r.slow = want_logsumexp ? round_to_float32(sum + off_sum) != round_to_float32(sum - off_sum) : (float)(near + off) != (float)(near - off);

@@ -153,6 +153,33 @@ static void by_axis(void)
     EXPECT(job, h200, CUDA_ANY_KERNEL, "generic", 0, 0, 0);
 }
 
+/* How rows lie in lanes and thread blocks, and what is asked for ahead. */
+static void by_detail(void)
+{
+    static const struct {
+        element type;
+        int64_t columns, shift;
+        int row_lanes, lane_columns, access, edges, rows, ahead;
+    } made[] = {{ELEMENT_FLOAT32, 64, 0, 4, 16, 16, 0, 0, 0},     {ELEMENT_BFLOAT16, 64, 0, 2, 32, 16, 0, 0, 0},
+                {ELEMENT_FLOAT16, 100, 0, 4, 28, 8, 0, 0, 0},     {ELEMENT_FLOAT32, 101, 0, 4, 32, 4, 0, 0, 0},
+                {ELEMENT_BFLOAT16, 1024, 0, 32, 32, 16, 0, 0, 1}, {ELEMENT_FLOAT32, 513, 0, 32, 16, 4, 1, 0, 1},
+                {ELEMENT_FLOAT32, 2048, 0, 0, 0, 0, 0, 1, 0},     {ELEMENT_BFLOAT16, 2048, 0, 0, 0, 0, 0, 4, 1},
+                {ELEMENT_FLOAT32, 65536, 0, 0, 0, 0, 0, 1, 1},    {ELEMENT_FLOAT32, 2048, 1, 0, 0, 0, 1, 1, 1}};
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
+        softmax_job job = contiguous(OPERATION_SOFTMAX, made[i].type, 1000, made[i].columns, made[i].shift);
+        cuda_shape s;
+        CHECK(softmax_cuda_choose(&job, &h200, CUDA_ANY_KERNEL, &s), "%ld columns: no kernel", (long)made[i].columns);
+        CHECK(s.row_lanes == made[i].row_lanes && s.lane_columns == made[i].lane_columns && s.access == made[i].access && s.edges == made[i].edges &&
+                  s.rows == made[i].rows && (s.ahead > 0) == made[i].ahead,
+              "%ld columns, %ld off: %d lanes of %d columns by %d bytes, edges %d, %d rows, %d ahead", (long)made[i].columns, (long)made[i].shift,
+              s.row_lanes, s.lane_columns, s.access, s.edges, s.rows, s.ahead);
+    }
+    softmax_job job = contiguous(OPERATION_SOFTMAX, ELEMENT_FLOAT32, 1000, 2048, 1);
+    cuda_shape s;
+    job.out.data += 4; /* scores and results begin differently */
+    CHECK(softmax_cuda_choose(&job, &h200, CUDA_ANY_KERNEL, &s) && !s.edges && !s.vectors, "edges that differ");
+}
+
 /* A row without columns has a logsumexp; it takes no kernel whose thread blocks would be empty. */
 static void without_columns(void)
 {
@@ -187,6 +214,7 @@ int main(void)
 {
     by_width();
     by_layout();
+    by_detail();
     by_scratch();
     by_axis();
     by_name();
