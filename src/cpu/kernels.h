@@ -29,10 +29,19 @@ static int are_side_by_side(const softmax_job *job, const operand *a) {
     return a->row_stride[job->dimensions - 1] == bytes && (uintptr_t)a->data % (uintptr_t)bytes == 0 && a->column_stride % bytes == 0;
 }
 
+/* ... or have one element in common. */
+static int are_together(const softmax_job *job, const operand *a) {
+    return !a->data || a->row_stride[job->dimensions - 1] == 0 || are_side_by_side(job, a);
+}
+
+/* A scale or bias: rows of one block, whose low parts have room. */
 static int are_strips(const softmax_job *job) {
     int64_t neighbours = job->shape[job->dimensions - 1];
-    return is_forward(job) && job->columns > 1 && neighbours >= (is_double(job) ? VD_LANES : VF_LANES) / 2 && job->scale == 1.0 &&
-           !job->bias.data && job->softcap == 0.0 && !job->mask.data && !job->lengths.data && !job->causal && are_side_by_side(job, &job->x) && are_side_by_side(job, &job->out);
+    if (!lanes_take_scale(job) || !are_together(job, &job->bias) || !are_together(job, &job->mask)) return 0;
+    if (is_double(job) && job->bias.data && job->bias.type != ELEMENT_FLOAT64) return 0;
+    if ((job->scale != 1.0 || job->bias.data) && job->columns > SOFTMAX_BLOCK_COLUMNS) return 0;
+    return is_forward(job) && job->columns > 1 && neighbours >= (is_double(job) ? VD_LANES : VF_LANES) / 2 && !job->causal &&
+           are_side_by_side(job, &job->x) && are_side_by_side(job, &job->out);
 }
 
 

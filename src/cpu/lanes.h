@@ -28,6 +28,7 @@ typedef struct NAME(lanes) {
     unsigned wide;    /* bit i, lane i: its terms are wide_terms */
     unsigned far;     /* its row must be left to forward_row */
     unsigned constant;
+    unsigned empty; /* constant, for all of its scores are -inf */
     int patch;    /* 0, or what results need beyond the usual */
     VECTOR least; /* LANES_DISTANT: v is at least this, and brought down by that; 0 and 1 in other lanes */
     VECTOR down;
@@ -38,7 +39,7 @@ static inline void NAME(lanes_begin)(NAME(lanes) *s) {
     s->sum = s->value = s->minus_log = s->minus_log_low = s->first_low = V(set)(0);
     s->factor_hi = s->factor_lo = s->cut = s->most = s->sum;
     s->usual = V(set)(1);
-    s->wide = s->far = s->constant = 0;
+    s->wide = s->far = s->constant = s->empty = 0;
     s->patch = 0;
     s->least = s->down = s->sum;
 }
@@ -100,6 +101,7 @@ static void NAME(lanes_classify)(NAME(lanes) *s, const softmax_job *job, const R
         } else {
             s->constant |= 1u << i;
             value[i] = (REAL)NAN;
+            if (sum[i] == sum[i] && f < 0) s->empty |= 1u << i;
             if (sum[i] == sum[i] && f < 0 && (logsumexp || job->empty_zero))
                 value[i] = logsumexp || job->op == OPERATION_LOG_SOFTMAX ? f : 0;
             else if (logsumexp && f == (REAL)INFINITY && !NAME(lane_has_nan)(tile, count, i))

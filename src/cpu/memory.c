@@ -32,7 +32,7 @@ void *softmax_cpu_scratch(void) {
     if (!atomic_load(&key_made)) return NULL;
     scratch = pthread_getspecific(scratch_key);
     if (scratch) return scratch;
-    scratch = aligned_alloc(64, SCRATCH_BYTES);
+    scratch = aligned_alloc(64, SCRATCH_MOST);
     if (scratch && pthread_setspecific(scratch_key, scratch) != 0) {
         free(scratch);
         return NULL;

@@ -5,7 +5,7 @@
 #if !defined(STRIP_GROUPS)
 #define STRIP_GROUPS 4
 #define STRIP_CHUNK 16               /* columns that are loaded, or written, at a time */
-#define STRIP_BYTES (256 * 1024)     /* of a tile: it shares L2 with what is prefetched */
+#define STRIP_BYTES SCRATCH_MOST      /* of a tile: a strip of few lines costs more than a tile that L2 does not hold */
 #define STRIP_BLOCKS 8               /* rows up to so many blocks keep their terms, if the tile holds them */
 #define STRIP_AHEAD 12               /* columns that are prefetched */
 #endif
@@ -16,10 +16,16 @@ typedef struct NAME(strip) {
     const char *x; /* of lane 0, column 0 */
     char *out;
     const char *next; /* x of the next strip */
+    const char *mask; /* as x, or NULL */
+    const char *bias;
+    int limited;
+    int plain; /* elements are scores */
+    int64_t limit[LANES * STRIP_GROUPS];
     int lanes; /* that are rows */
     int groups;
     int streams;
     REAL *tile;    /* group u: at tile + u pitch */
+    REAL *lows;    /* as tile; NULL: scores have no low parts */
     int64_t pitch; /* elements */
     unsigned far[STRIP_GROUPS]; /* lanes whose rows are left to forward_row */
 } NAME(strip);
@@ -55,21 +61,69 @@ APART void NAME(strip_load)(const NAME(strip) *s, int64_t first, int count, int6
         NAME(strip_load_typed)(s, first, count, to, ELEMENT_BFLOAT16, 2);
 }
 
+/* One vector's elements of an operand whose lanes are neighbours, or one for all lanes. */
+static inline VECTOR NAME(strip_elements)(const operand *a, int d, const char *from, int lanes) {
+    REAL one;
+    if (a->row_stride[d] != 0) return NAME(load_lanes)(from, a->type, lanes);
+    NAME(gather)(from, a->type, 0, 1, &one);
+    return V(set)(one);
+}
+
+/* What the mask leaves out of a group's chunk becomes -inf. */
+static void NAME(strip_mask)(const NAME(strip) *s, int group, int64_t first, int count, REAL *tile) {
+    const operand *a = &s->job->mask;
+    const int n = NAME(strip_lanes)(s, group), each = a->row_stride[s->job->dimensions - 1] != 0;
+    const uint8_t *from = (const uint8_t *)s->mask + first * a->column_stride + (each ? group * LANES : 0);
+    uint8_t bytes[LANES] = {0};
+    for (int j = 0; j < count; j++, from += a->column_stride) {
+        const uint8_t *mask = bytes;
+        if (each && n == LANES)
+            mask = from;
+        else if (each)
+            memcpy(bytes, from, (size_t)n);
+        else
+            memset(bytes, *from, sizeof bytes);
+        V(store)(tile + j * LANES, V(masked)(V(load)(tile + j * LANES), mask));
+    }
+}
+
+/* A group's chunk of elements becomes scores. */
+APART void NAME(strip_scores)(const NAME(strip) *s, NAME(lanes) *lanes, int group, int64_t first, int count, REAL *tile, REAL *lows) {
+    const softmax_job *job = s->job;
+    const int d = job->dimensions - 1, n = NAME(strip_lanes)(s, group);
+    REAL biases[STRIP_CHUNK * LANES], *bias = s->bias ? biases : NULL;
+    if (job->softcap != 0.0) NAME(softcap_scores)(tile, count * LANES, job->softcap);
+    if (bias) {
+        const char *from = s->bias + first * job->bias.column_stride + group * LANES * job->bias.row_stride[d];
+        for (int j = 0; j < count; j++, from += job->bias.column_stride)
+            V(store)(bias + j * LANES, NAME(strip_elements)(&job->bias, d, from, n));
+    }
+    if (s->mask) NAME(strip_mask)(s, group, first, count, bias ? bias : tile); /* a bias of -inf masks out whatever the score is */
+    if (lows) NAME(lanes_scale)(lanes, job, tile, lows, bias, count);
+    if (s->limited) NAME(lanes_limit)(s->limit + group * LANES, first, tile, lows, count);
+}
+
 /* One block: scores, the two largest and terms. */
 static void NAME(strip_block)(NAME(strip) *s, NAME(lanes) *lanes, int64_t first, int count, int64_t to, int keep) {
     for (int u = 0; u < s->groups; u++) NAME(lanes_begin)(&lanes[u]);
     for (int j = 0; j < count; j += STRIP_CHUNK) {
         int n = count - j < STRIP_CHUNK ? count - j : STRIP_CHUNK;
         NAME(strip_load)(s, first + j, n, to + j);
-        for (int u = 0; u < s->groups; u++) NAME(lanes_scan)(&lanes[u], s->tile + u * s->pitch + (to + j) * LANES, n);
+        for (int u = 0; u < s->groups; u++) {
+            int64_t at = u * s->pitch + (to + j) * LANES;
+            if (!s->plain) NAME(strip_scores)(s, &lanes[u], u, first + j, n, s->tile + at, s->lows ? s->lows + at : NULL);
+            NAME(lanes_scan)(&lanes[u], s->tile + at, n);
+        }
     }
     for (int u = 0; u < s->groups; u++) {
         const char *ahead = s->next ? s->next + u * 64 : (const char *)s->tile; /* else nothing new */
-        NAME(lanes_sum)(&lanes[u], s->job, s->tile + u * s->pitch + to * LANES, NULL, count, keep, ahead, s->next ? s->job->x.column_stride : 0);
+        const int64_t at = u * s->pitch + to * LANES;
+        NAME(lanes_sum)(&lanes[u], s->job, s->tile + at, s->lows ? s->lows + at : NULL, count, keep, ahead, s->next ? s->job->x.column_stride : 0);
     }
 }
 
 /* Results of one group's columns [first, first + count), whose terms or scores are in the tile from `from` on. */
+#define LANES_LOW 4 /* besides: log_softmax of scores with low parts */
 static ALWAYS_INLINE void NAME(strip_write)(const NAME(strip) *s, const NAME(lanes) *its_lanes, int group, int64_t first, int count, int64_t from,
                                             int want_log, int patch) {
     const NAME(lanes) lanes = *its_lanes;
@@ -80,7 +134,11 @@ static ALWAYS_INLINE void NAME(strip_write)(const NAME(strip) *s, const NAME(lan
     const int whole = n == LANES && out->type == REAL_ELEMENT && !s->far[group];
     const int streams = whole && s->streams && (uintptr_t)to % sizeof(VECTOR) == 0 && out->column_stride % (int64_t)sizeof(VECTOR) == 0;
     for (int j = 0; j < count; j++, to += out->column_stride) {
-        VECTOR y = NAME(lanes_result)(&lanes, V(load)(tile + j * LANES), want_log, patch);
+        VECTOR a = V(load)(tile + j * LANES), y;
+        if (patch == LANES_LOW)
+            y = NAME(lanes_log_low)(&lanes, a, V(load)(s->lows + (tile - s->tile) + j * LANES));
+        else
+            y = NAME(lanes_result)(&lanes, a, want_log, patch);
         if (streams)
             V(stream)((REAL *)(void *)to, y);
         else if (whole)
@@ -96,7 +154,9 @@ APART void NAME(strip_results)(const NAME(strip) *s, const NAME(lanes) *lanes, i
         int n = count - j < STRIP_CHUNK ? count - j : STRIP_CHUNK;
         for (int u = 0; u < s->groups; u++) {
             const NAME(lanes) *a = &lanes[u];
-            if (want_log && a->patch)
+            if (want_log && s->lows)
+                NAME(strip_write)(s, a, u, first + j, n, from + j, 1, LANES_LOW);
+            else if (want_log && a->patch)
                 NAME(strip_write)(s, a, u, first + j, n, from + j, 1, LANES_CONSTANT);
             else if (want_log)
                 NAME(strip_write)(s, a, u, first + j, n, from + j, 1, 0);
@@ -133,6 +193,8 @@ static void NAME(one_strip)(NAME(strip) *s, int64_t row, int64_t last, const pla
     const softmax_job *job = s->job;
     s->row = row;
     s->x = row_address(job, &job->x, p);
+    s->mask = row_address(job, &job->mask, p);
+    s->bias = row_address(job, &job->bias, p);
     s->out = row_address(job, &job->out, p);
     s->next = NULL;
     if (row + lanes < last && job->columns <= SOFTMAX_BLOCK_COLUMNS) {
@@ -143,6 +205,13 @@ static void NAME(one_strip)(NAME(strip) *s, int64_t row, int64_t last, const pla
     s->lanes = lanes;
     s->groups = (lanes + LANES - 1) / LANES;
     memset(s->far, 0, sizeof s->far);
+    if (s->limited) {
+        place q = *p;
+        for (int i = 0; i < LANES * STRIP_GROUPS; i++) {
+            s->limit[i] = i < lanes ? NAME(limit_of_row)(job, &q) : job->columns;
+            if (i < lanes) next_place(job, &q);
+        }
+    }
     if (job->columns <= SOFTMAX_BLOCK_COLUMNS)
         NAME(strip_short)(s);
     else
@@ -155,11 +224,15 @@ static void NAME(strips)(const softmax_job *job, int64_t first, int64_t last) {
     NAME(strip) s;
     place p = place_of_row(job, first);
     const int d = job->dimensions - 1;
-    int64_t fit = STRIP_BYTES / (int64_t)(job->columns * LANES * (int64_t)sizeof(REAL)), groups = fit < STRIP_GROUPS ? fit : STRIP_GROUPS;
+    const int64_t bytes = job->columns * LANES * (int64_t)sizeof(REAL) * (NAME(has_low_parts)(job) ? 2 : 1), fit = STRIP_BYTES / bytes;
+    int64_t groups = fit < STRIP_GROUPS ? fit : STRIP_GROUPS;
     if (groups < 1) groups = STRIP_GROUPS; /* block by block then */
     s.job = job;
     s.pitch = (fit < 1 ? SOFTMAX_BLOCK_COLUMNS : job->columns) * LANES;
     s.tile = (REAL *)softmax_cpu_scratch();
+    s.lows = NAME(has_low_parts)(job) ? s.tile + groups * s.pitch : NULL;
+    s.limited = job->lengths.data != NULL;
+    s.plain = !s.lows && !s.limited && !job->mask.data && job->softcap == 0.0;
     s.streams = softmax_cpu_streams(job);
     if (!s.tile) {
         NAME(forward_rows)(job, first, last);

@@ -6,7 +6,7 @@ typedef struct NAME(strip_sums) {
     NAME(row_result) result[LANES * STRIP_GROUPS];
 } NAME(strip_sums);
 
-/* A block of every lane is added to its row. Lanes with a block that is not a plain one are left to forward_row. */
+/* A block of every lane is added to its row; an empty one adds nothing. Lanes with a block that is not a plain one are left to forward_row. */
 static void NAME(strip_add)(NAME(strip) *s, const NAME(lanes) *lanes, NAME(strip_sums) *sums) {
     for (int u = 0; u < s->groups; u++) {
         REAL first[LANES], kb[LANES];
@@ -15,10 +15,10 @@ static void NAME(strip_add)(NAME(strip) *s, const NAME(lanes) *lanes, NAME(strip
         V(store)(kb, lanes[u].kb);
         I(store)(high, lanes[u].high);
         I(store)(low, lanes[u].low);
-        s->far[u] |= lanes[u].far | lanes[u].constant;
+        s->far[u] |= lanes[u].far | (lanes[u].constant & ~lanes[u].empty);
         for (int i = 0; i < NAME(strip_lanes)(s, u); i++) {
             NAME(block) block;
-            if (s->far[u] >> i & 1) continue;
+            if ((s->far[u] | lanes[u].empty) >> i & 1) continue;
             block.maximum = score_of_value((double)first[i]);
             block.kb = (int64_t)kb[i];
             block.flags = 0;
@@ -44,7 +44,7 @@ static void NAME(strip_factors)(const NAME(strip) *s, const NAME(strip_sums) *su
         down[i] = 1;
         if (!is_row) continue;
         most[i] = cut[i] = (REAL)(r->most.hi * (double)NAME(two_to)(OUT_BIAS));
-        if (exponent < LEAST_EXPONENT) continue; /* zeros */
+        if (exponent < LEAST_EXPONENT || lanes->empty >> i & 1) continue; /* zeros */
         if (distance < FAR_BLOCK) {
             lanes->patch = LANES_DISTANT;
             exponent += FAR_SHIFT;
@@ -98,6 +98,10 @@ static void NAME(strip_long)(NAME(strip) *s) {
     for (int i = 0; i < s->lanes; i++) {
         if (s->far[i / LANES] >> i % LANES & 1) continue;
         NAME(row_sum_end)(&sums.sum[i]);
+        if (sums.row[i].maximum.high == -(double)INFINITY) {
+            s->far[i / LANES] |= 1u << i % LANES;
+            continue;
+        }
         if (job->op == OPERATION_LOGSUMEXP)
             store_real(s->out + i * element_bytes(job->out.type), job->out.type, row_state_logsumexp(&sums.row[i], job->kind));
         else
@@ -111,6 +115,8 @@ static void NAME(strip_long)(NAME(strip) *s) {
             NAME(strip_block)(s, its, c, count, 0, 1);
         else if (!kept)
             NAME(strip_load)(s, c, count, 0);
+        for (int u = 0; !kept && !softmax && !s->plain && u < s->groups; u++)
+            NAME(strip_scores)(s, &its[u], u, c, count, s->tile + u * s->pitch, NULL);
         for (int u = 0; u < s->groups; u++)
             if (softmax)
                 NAME(strip_factors)(s, &sums, &its[u], u);

@@ -1,4 +1,4 @@
-/* Rows that vectors take one per lane (short rows, and axes that are not the last) have the bits of rows on their own: every width, number
+/* Rows that vectors take one per lane (short rows, and axes that are not the last), and rows of one block, have the bits of rows on their own: every width, number
  * of rows, type, stride, kind of mask and special row, on every instruction set. The rows on their own go through the online state. */
 #include "oracle/check.h"
 #include "oracle/float_formats.h"
@@ -22,6 +22,7 @@ typedef struct problem {
     int64_t gap;                   /* elements between the rows of columns of memory */
     bool in_place;
     given given;
+    bool shared; /* one mask and one bias for all inner rows */
     int empty_rows;
 } problem;
 
@@ -115,6 +116,11 @@ static void make_rows(const problem *p)
             format_store(p->in, scores, i, score(kind, j, at));
             format_store(p->in, bias, i, bias_of(bias_kind, format_load(p->in, scores, i)));
             mask[i] = below(4) != 0;
+            if (p->shared && row % p->inner) {
+                int64_t from = i - row % p->inner * p->columns;
+                mask[i] = mask[from];
+                memcpy(bias + i * p->in->bytes, bias + from * p->in->bytes, (size_t)p->in->bytes);
+            }
         }
     }
 }
@@ -185,6 +191,8 @@ static softmax_status run(const problem *p, const char *isa)
     int64_t pitch = p->inner > 1 ? p->inner + p->gap : 1, outer_pitch = p->columns * pitch + (p->inner > 1 ? 0 : p->gap);
     int64_t strides[3] = {outer_pitch, pitch, 1}, mask_strides[3] = {outer_pitch, pitch, 1};
     int ndim = p->inner > 1 ? 3 : 2;
+    if (p->shared)
+        mask_strides[2] = 0;
     char *to = p->in_place ? placed : result;
     softmax_options o = SOFTMAX_OPTIONS_INIT;
     DLTensor x = tensor_of(placed, p->in->dlpack, ndim, shape, strides), y = tensor_of(to, p->out->dlpack, ndim, shape, strides);
@@ -248,18 +256,19 @@ static void choose(problem *p)
     p->empty_rows = below(2) ? SOFTMAX_EMPTY_ZERO : SOFTMAX_EMPTY_NAN;
     p->in_place = p->in == p->out && p->operation != 2 && below(2);
     p->gap = below(2) ? 0 : below(20);
+    p->shared = below(3) == 0;
 }
 
-/* Widths 1 to 130, 1 to 40 rows. */
+/* Widths 1 to 130 and some to 1024, 1 to 40 rows. */
 static void short_rows(const char *isa)
 {
     problem p;
-    for (int width = 1; width <= 130; width++)
+    for (int i = 1; i <= 180; i++)
         for (int again = 0; again < 6; again++) {
             choose(&p);
             p.outer = 1 + below(40);
             p.inner = 1;
-            p.columns = width;
+            p.columns = i <= 130 ? i : i <= 170 ? 131 + below(890) : 1020 + below(5);
             compare(&p, isa);
         }
 }
