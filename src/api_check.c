@@ -105,6 +105,8 @@ static softmax_status check_device(api_call *call, const char *name, DLDevice de
     char words[TYPE_WORDS];
     softmax_job *job = &call->job;
     bool on_cuda = device.device_type == kDLCUDA;
+    if (!on_cuda && !job->on_cuda && (device.device_type == kDLCPU || device.device_type == kDLCUDAHost))
+        return SOFTMAX_OK; /* words are dear: only for those who are refused */
     device_words(words, device);
     if (!on_cuda && device.device_type != kDLCPU && device.device_type != kDLCUDAHost)
         return softmax_refuse(

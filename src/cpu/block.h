@@ -32,6 +32,16 @@ static ALWAYS_INLINE void NAME(terms_loop)(const REAL *z, const REAL *low, int c
             V(store)(v + i + LANES, y);
         }
     }
+    for (; low && i + 2 * LANES <= count; i += 2 * LANES) {
+        VECTOR x = V(load)(z + i), y = V(load)(z + i + LANES);
+        VECTOR x_low = V(keep_from)(x, floors, V(load)(low + i)), y_low = V(keep_from)(y, floors, V(load)(low + i + LANES));
+        x = NAME(term_vector)(V(max)(x, floors), x_low, magics, kind, &h, &l);
+        y = NAME(term_vector)(V(max)(y, floors), y_low, magics, kind, &h2, &l2);
+        if (v) {
+            V(store)(v + i, x);
+            V(store)(v + i + LANES, y);
+        }
+    }
     for (; i + LANES <= count; i += LANES) {
         VECTOR raw = V(load)(z + i), x = V(max)(raw, floors), x_low = zero, value;
         if (low) x_low = V(keep_from)(raw, floors, V(load)(low + i));

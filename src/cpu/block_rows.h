@@ -161,6 +161,8 @@ static int NAME(rows_are_scores)(const softmax_job *job) {
            job->dimensions == 1 && (job->rows == 1 || job->x.row_stride[0] == job->columns * element_bytes(job->x.type));
 }
 
+#include "option_rows.h"
+
 /* Rows [first, last) of a forward, whatever they are. */
 static void NAME(all_rows)(const softmax_job *job, int64_t first, int64_t last) {
     int one_block = job->columns > SHORT_COLUMNS && job->columns <= SOFTMAX_BLOCK_COLUMNS && last - first > 1;
@@ -171,6 +173,13 @@ static void NAME(all_rows)(const softmax_job *job, int64_t first, int64_t last) 
         REAL *kept = keeps ? (REAL *)softmax_cpu_scratch() : NULL;
         if (!keeps || kept) {
             NAME(group_rows)(job, first, last, kept, streams);
+            return;
+        }
+    }
+    if (one_block && NAME(rows_take_options)(job)) {
+        REAL *scratch = (REAL *)softmax_cpu_scratch();
+        if (scratch) {
+            NAME(option_rows)(job, first, last, scratch, NAME(forward_streams)(job));
             return;
         }
     }

@@ -36,7 +36,16 @@ static inline void NAME(search_class)(const REAL *z, int at, int count, NAME(top
 
 /* Only maxima are kept of the columns with the same place modulo CLASSES; the second is either the largest of the other places or found at the
  * first's own. */
-static NAME(top) NAME(block_top)(const REAL *z, int count) {
+static ALWAYS_INLINE VECTOR NAME(top_load)(const REAL *z, int i, const uint8_t *mask, REAL *to) {
+    VECTOR a = V(load)(z + i);
+    if (mask) {
+        a = V(masked)(a, mask + i);
+        V(store)(to + i, a);
+    }
+    return V(held)(a);
+}
+
+static ALWAYS_INLINE NAME(top) NAME(top_loop)(const REAL *z, int count, const uint8_t *mask, REAL *to) {
     const VECTOR nothing = V(set)(-(REAL)INFINITY);
     VECTOR m[8], low = V(set)(0), low2 = low, firsts;
     NAME(largest) all = {nothing, nothing};
@@ -46,8 +55,8 @@ static NAME(top) NAME(block_top)(const REAL *z, int count) {
     for (int j = 0; j < 8; j++) m[j] = nothing;
     for (; i < whole; i += CLASSES) {
         for (int j = 0; j < 8; j += 4) {
-            VECTOR x = V(held)(V(load)(z + i + j * LANES)), y = V(held)(V(load)(z + i + (j + 1) * LANES));
-            VECTOR u = V(held)(V(load)(z + i + (j + 2) * LANES)), w = V(held)(V(load)(z + i + (j + 3) * LANES));
+            VECTOR x = NAME(top_load)(z, i + j * LANES, mask, to), y = NAME(top_load)(z, i + (j + 1) * LANES, mask, to);
+            VECTOR u = NAME(top_load)(z, i + (j + 2) * LANES, mask, to), w = NAME(top_load)(z, i + (j + 3) * LANES, mask, to);
             m[j] = V(max)(m[j], x);
             m[j + 1] = V(max)(m[j + 1], y);
             m[j + 2] = V(max)(m[j + 2], u);
@@ -60,6 +69,13 @@ static NAME(top) NAME(block_top)(const REAL *z, int count) {
             ordered2 = V(still_ordered)(ordered2, u, w);
         }
     }
+    for (int j = i; mask && j < count; j += LANES) {
+        uint8_t last[LANES] = {0};
+        int n = count - j < LANES ? count - j : LANES;
+        memcpy(last, mask + j, (size_t)n);
+        V(store_part)(to + j, n, V(masked)(n < LANES ? V(load_part)(z + j, n, 0) : V(load)(z + j), last));
+    }
+    if (mask) z = to;
     for (; i < count; i += LANES) {
         VECTOR x = i + LANES <= count ? V(load)(z + i) : V(load_part)(z + i, count - i, -(REAL)INFINITY);
         NAME(merge_largest)(&all, x, nothing);
@@ -94,3 +110,8 @@ static NAME(top) NAME(block_top)(const REAL *z, int count) {
     }
     return top;
 }
+
+static NAME(top) NAME(block_top)(const REAL *z, int count) { return NAME(top_loop)(z, count, NULL, NULL); }
+
+/* The same of scores that the mask leaves; what it masks out is -inf among the scores at `to`. */
+static NAME(top) NAME(masked_top)(const REAL *z, int count, const uint8_t *mask, REAL *to) { return NAME(top_loop)(z, count, mask, to); }

@@ -1,6 +1,6 @@
 /* An axis that is not the last: LANES neighbours in memory are LANES rows, one per lane (lanes.h), so that nothing is transposed. A strip is a
- * few such groups, wide enough for whole lines of the cache; its scores are read once into a tile in L2, become terms there, and are
- * written once. Rows of many blocks are read a second time instead. A template like block.h. */
+ * few such groups, wide enough for whole lines of the cache; its scores are read once into a tile, in L2 if they fit, become terms there, and
+ * are written once. Rows longer than that are read a second time instead. A template like block.h. */
 
 #if !defined(STRIP_GROUPS)
 #define STRIP_GROUPS 4

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SETS = 8, ROWS = 3 };
+enum { MAX_SETS = 8, ROWS = 3, OPTION_ROWS = 19 };
 
 static const int64_t widths[] = {1,  2,  3,  4,  5,  7,  8,   9,   15,  16,  17,  31,  32,  33,
                                  47, 48, 63, 64, 65, 67, 127, 128, 129, 257, 511, 512, 513, 1031, 2100};
@@ -102,12 +102,75 @@ static void compare(const guarded_call *what, bool at_end, const char *words)
     free(plain.loss);
 }
 
+/* x, mask, bias and y for softmax with options. */
+typedef struct option_arrays {
+    guarded_memory memory[4];
+} option_arrays;
+
+static void run_options(const option_arrays *a, int64_t columns, const char *set, int options, bool axis_first, const char *words)
+{
+    int64_t rows = axis_first ? columns : OPTION_ROWS, width = axis_first ? OPTION_ROWS : columns;
+    tensor x, mask, bias, y;
+    tensor_matrix(&x, a->memory[0].data, float_formats[0].dlpack, rows, width);
+    tensor_matrix(&mask, a->memory[1].data, tensor_uint8, rows, width);
+    tensor_matrix(&bias, a->memory[2].data, float_formats[0].dlpack, rows, width);
+    tensor_matrix(&y, a->memory[3].data, float_formats[0].dlpack, rows, width);
+    library_call call = library_call_of(SOFTMAX, &x.dl, NULL, &y.dl, NULL, axis_first ? 0 : 1);
+    call.options.isa = set;
+    call.options.mask = options & 1 ? &mask.dl : NULL;
+    call.options.bias = options & 2 ? &bias.dl : NULL;
+    call.options.streaming = axis_first ? SOFTMAX_STREAMING_ALWAYS : SOFTMAX_STREAMING_CHOOSE;
+    library_run_ok(&call, words);
+}
+
+/* Masks and biases against a page without access on either side. */
+static void compare_options(int64_t columns, const char *set)
+{
+    char words[160];
+    for (int variant = 0; variant < 12; variant++) {
+        int options = variant % 3 + 1;
+        bool at_end = variant / 3 & 1, axis_first = variant / 6;
+        option_arrays before, after;
+        size_t count = (size_t)(OPTION_ROWS * columns), bytes[4] = {count * 4, count, count * 4, count * 4};
+        random_source source = random_seed((uint64_t)columns);
+        for (int i = 0; i < 4; i++) before.memory[i] = guarded_make(bytes[i], at_end), after.memory[i] = guarded_make(bytes[i], !at_end);
+        for (size_t i = 0; i < count; i++) {
+            format_store(&float_formats[0], before.memory[0].data, (int64_t)i, random_normal(&source));
+            before.memory[1].data[i] = random_below(&source, 4) != 0;
+            format_store(&float_formats[0], before.memory[2].data, (int64_t)i, random_normal(&source));
+        }
+        for (int i = 0; i < 3; i++) {
+            memcpy(after.memory[i].data, before.memory[i].data, bytes[i]);
+            guarded_read_only(&before.memory[i]);
+            guarded_read_only(&after.memory[i]);
+        }
+        snprintf(words, sizeof words, "softmax with options %d, %ld columns, %s%s", options, (long)columns, set, axis_first ? ", axis first" : "");
+        run_options(&before, columns, set, options, axis_first, words);
+        run_options(&after, columns, set, options, axis_first, words);
+        CHECK(memcmp(before.memory[3].data, after.memory[3].data, bytes[3]) == 0, "%s: other results at the other page", words);
+        for (int i = 0; i < 4; i++) guarded_free(&before.memory[i]), guarded_free(&after.memory[i]);
+    }
+}
+
+/* Every width, past the caches, at every distance from a vector's alignment. */
+static void test_every_width(const char *set)
+{
+    char words[160];
+    for (int64_t columns = 1; columns <= 1100; columns++) {
+        guarded_call what = {columns % 3 ? SOFTMAX : LOG_SOFTMAX, &float_formats[0], &float_formats[0], &float_formats[0], columns, set, false};
+        snprintf(words, sizeof words, "%s, every width, %ld columns, %s", operation_names[what.operation], (long)columns, set);
+        compare(&what, columns & 1, words);
+        if (columns % 7 == 0 || columns < 70) compare_options(columns, set);
+    }
+}
+
 int main(void)
 {
     const char *sets[MAX_SETS];
     int set_count = library_instruction_sets(sets, MAX_SETS);
     char words[160];
     for (int s = 0; s < set_count; s++) {
+        test_every_width(sets[s]);
         for (int operation = 0; operation < OPERATIONS; operation++) {
             for (int f = 0; f < 6; f++) {
                 const float_format *input = &float_formats[f < 4 ? f : f - 2],

@@ -1,0 +1,176 @@
+/* Rows of one block with options, of other types or with gaps: as block_rows.h a vector's lanes of them are read out together. Columns beyond a row's
+ * limit (causal, valid lengths) are not looked at; a boolean mask is applied where the largest scores are sought; scale and bias run in vectors
+ * (lane_scores.h). Scores and terms wait in scratch memory. A template like block.h; the bits are forward.h's. */
+
+typedef struct NAME(option_row) {
+    const char *x;
+    const REAL *z;
+    REAL *v;   /* terms; scores too unless they are where x is */
+    REAL *low; /* NULL: scores have no low parts */
+    int count; /* columns below the limit */
+    int empty; /* none of them counts */
+    char *out;
+    NAME(top) top;
+} NAME(option_row);
+
+/* Scores of a row that are not its elements, into v and low; 0 if they are not for pairs. */
+static int NAME(option_scores)(const softmax_job *job, const place *p, NAME(option_row) *r) {
+    const int n = r->count, padded = NAME(terms_pitch)(n);
+    const char *mask = row_address(job, &job->mask, p);
+    REAL bias[SOFTMAX_BLOCK_COLUMNS + LANES];
+    NAME(lanes) lanes;
+    NAME(gather)(r->x, job->x.type, job->x.column_stride, n, r->v);
+    if (job->softcap != 0.0) NAME(softcap_scores)(r->v, n, job->softcap);
+    if (job->bias.data) NAME(gather)(row_address(job, &job->bias, p), job->bias.type, job->bias.column_stride, n, bias);
+    if (mask) NAME(mask_out)(mask, job->mask.column_stride, n, job->bias.data ? bias : r->v, NULL); /* a bias of -inf masks out whatever the score is */
+    r->z = r->v;
+    if (!r->low) return 1;
+    for (int i = n; i < padded; i++) {
+        r->v[i] = -(REAL)INFINITY;
+        bias[i] = 0;
+    }
+    lanes.far = 0;
+    NAME(lanes_scale)(&lanes, job, r->v, r->low, job->bias.data ? bias : NULL, padded / LANES);
+    return !lanes.far;
+}
+
+/* The largest scores of a row; 0 if it is not a usual one. */
+static int NAME(option_top)(const softmax_job *job, const place *p, NAME(option_row) *r) {
+    const int elements = !r->low && job->softcap == 0.0 && job->x.type == REAL_ELEMENT && is_contiguous(&job->x);
+    r->count = (int)NAME(limit_of_row)(job, p);
+    r->empty = r->count == 0;
+    r->out = row_address(job, &job->out, p);
+    r->x = row_address(job, &job->x, p);
+    if (r->empty) return 1;
+    if (elements && !job->mask.data) {
+        r->z = (const REAL *)(const void *)r->x;
+        r->top = NAME(block_top)(r->z, r->count);
+    } else if (elements && job->mask.column_stride == 1) {
+        r->z = r->v;
+        r->top = NAME(masked_top)((const REAL *)(const void *)r->x, r->count, (const uint8_t *)row_address(job, &job->mask, p), r->v);
+    } else {
+        if (!NAME(option_scores)(job, p, r)) return 0;
+        r->top = NAME(block_top)(r->z, r->count);
+    }
+    r->empty = !r->top.has_nan && r->top.first == -(REAL)INFINITY;
+    return r->empty || (!r->top.has_nan && r->top.first < WIDE_FROM && r->top.first > -WIDE_FROM);
+}
+
+/* What every row's results need, as in block_rows.h. */
+static void NAME(option_sums)(const softmax_job *job, const NAME(option_row) *row, int rows, NAME(lanes) *s) {
+    const int keep = job->op == OPERATION_SOFTMAX;
+    const int64_t stride = job->x.row_stride[job->dimensions - 1];
+    REAL first[LANES], second[LANES], first_low[LANES], used[LANES], magic[LANES], floor_score[LANES];
+    BITS high[LANES] = {0}, low[LANES] = {0};
+    INTEGERS top_high = I(zero)(), top_low = top_high;
+    VECTOR magics;
+    for (int i = 0; i < LANES; i++) {
+        first[i] = second[i] = first_low[i] = used[i] = 0;
+        if (i >= rows || row[i].empty) continue;
+        first[i] = row[i].top.first;
+        second[i] = row[i].top.second;
+        if (row[i].low) first_low[i] = NAME(top_low)(row[i].z, row[i].low, row[i].count, first[i]);
+        used[i] = 1;
+    }
+    NAME(lanes_begin)(s);
+    s->first = V(load)(first);
+    s->second = V(load)(second);
+    s->first_low = V(load)(first_low);
+    s->usual = V(load)(used);
+    s->kb = NAME(exponent_vector)(V(max)(s->second, V(sub)(s->first, V(set)(SPREAD))));
+    magics = V(sub)(V(set)(MAGIC + SOFTMAX_BIAS), s->kb);
+    V(store)(magic, magics);
+    V(store)(floor_score, NAME(floor_vector)(s->kb));
+    s->top = NAME(term_vector)(s->first, s->first_low, magics, job->kind, &top_high, &top_low);
+    for (int i = 0; i < rows; i++) {
+        const NAME(option_row) *r = &row[i];
+        const ahead_lines ahead = {(uintptr_t)r->x + (uintptr_t)(rows * stride), LANES * element_bytes(job->x.type)};
+        if (!r->empty) NAME(terms)(r->z, r->low, r->count, magic[i], floor_score[i], ahead, keep ? r->v : NULL, job->kind, &high[i], &low[i]);
+    }
+    s->high = I(sub)(I(load)(high), I(sub)(top_high, I(set)(NAME(bits_of)(HIGH_MAGIC))));
+    s->low = I(sub)(I(load)(low), I(sub)(top_low, I(set)(NAME(bits_of)(LOW_MAGIC))));
+    NAME(read_lanes)(s, 1, job->kind, NAME(lane_want_of)(job->op));
+}
+
+/* log_values_low in vectors. */
+static void NAME(option_logs)(const NAME(option_row) *r, REAL m, REAL m_low, REAL minus_log, REAL minus_log_low, REAL *y) {
+    NAME(lanes) s;
+    s.first = V(set)(m);
+    s.first_low = V(set)(m_low);
+    s.minus_log = V(set)(minus_log);
+    s.minus_log_low = V(set)(minus_log_low);
+    s.usual = V(set)(1);
+    s.value = V(set)(0);
+    for (int i = 0; i < r->count; i += LANES) {
+        int n = r->count - i;
+        if (n >= LANES)
+            V(store)(y + i, NAME(lanes_log_low)(&s, V(load)(r->z + i), V(load)(r->low + i)));
+        else
+            V(store_part)(y + i, n, NAME(lanes_log_low)(&s, V(load_part)(r->z + i, n, 0), V(load_part)(r->low + i, n, 0)));
+    }
+}
+
+static void NAME(option_results)(const softmax_job *job, const NAME(option_row) *row, int rows, const NAME(lanes) *s, int streams) {
+    const int direct = job->out.type == REAL_ELEMENT && is_contiguous(&job->out), want_log = job->op == OPERATION_LOG_SOFTMAX;
+    const int columns = (int)job->columns;
+    REAL hi[LANES], lo[LANES], cut[LANES], most[LANES], minus_log[LANES], minus_log_low[LANES], first_low[LANES];
+    V(store)(hi, s->factor_hi);
+    V(store)(lo, s->factor_lo);
+    V(store)(cut, s->cut);
+    V(store)(most, s->most);
+    V(store)(minus_log, s->minus_log);
+    V(store)(minus_log_low, s->minus_log_low);
+    V(store)(first_low, s->first_low);
+    for (int i = 0; i < rows; i++) {
+        const NAME(option_row) *r = &row[i];
+        REAL *y = direct ? (REAL *)(void *)r->out : r->v, nothing = want_log ? -(REAL)INFINITY : 0;
+        int written = r->empty ? 0 : r->count;
+        if (r->empty && !job->empty_zero) nothing = (REAL)NAN;
+        if (r->empty) {
+            /* below */
+        } else if (!want_log) {
+            NAME(factor) f = {hi[i], lo[i], SMALLEST_NORMAL * NAME(two_to)(OUT_BIAS), cut[i], most[i]};
+            NAME(scale_row)(r->v, r->count, &f, (double)r->top.first - (double)r->top.least, y, REAL_ELEMENT, streams && direct);
+        } else if (r->low) {
+            NAME(option_logs)(r, r->top.first, first_low[i], minus_log[i], minus_log_low[i], y);
+        } else {
+            NAME(log_values)(r->z, r->count, r->top.first, minus_log[i], y, streams && direct);
+        }
+        for (int j = written; j < columns; j++) y[j] = nothing;
+        if (!direct) NAME(scatter)(r->out, job->out.type, job->out.column_stride, columns, y);
+    }
+}
+
+static void NAME(option_rows)(const softmax_job *job, int64_t first, int64_t last, REAL *scratch, int streams) {
+    const int columns = (int)job->columns, pitch = NAME(terms_pitch)(columns), has_low = NAME(has_low_parts)(job), most = NAME(rows_of_group)(columns, streams);
+    NAME(option_row) row[LANES];
+    NAME(lanes) s;
+    place p = place_of_row(job, first);
+    for (int64_t at = first; at < last; at += most) {
+        int rows = last - at < most ? (int)(last - at) : most, usual = 1;
+        for (int i = 0; i < rows; i++, next_place(job, &p)) {
+            row[i].v = scratch + i * pitch;
+            row[i].low = has_low ? scratch + (LANES + i) * pitch : NULL;
+            usual = NAME(option_top)(job, &p, &row[i]) && usual;
+        }
+        if (!usual) {
+            NAME(forward_rows)(job, at, at + rows);
+            continue;
+        }
+        NAME(option_sums)(job, row, rows, &s);
+        if (job->op == OPERATION_LOGSUMEXP) {
+            REAL value[LANES];
+            V(store)(value, s.value);
+            for (int i = 0; i < rows; i++)
+                store_real(row[i].out, job->out.type, row[i].empty ? -(double)INFINITY : (double)value[i]);
+        } else {
+            NAME(option_results)(job, row, rows, &s, streams);
+        }
+    }
+    if (streams) stream_end();
+}
+
+/* Whether they are so computed: the scale as lane_scores.h has it. */
+static int NAME(rows_take_options)(const softmax_job *job) {
+    return job->op <= OPERATION_LOGSUMEXP && job->scale >= 0x1p-100 && job->scale <= 0x1p100;
+}
