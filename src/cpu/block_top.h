@@ -45,6 +45,16 @@ static ALWAYS_INLINE VECTOR NAME(top_load)(const REAL *z, int i, const uint8_t *
     return V(held)(a);
 }
 
+/* Columns from i on, of which the last may be fewer than a vector. */
+static void NAME(mask_rest)(const REAL *z, int i, int count, const uint8_t *mask, REAL *to) {
+    for (; i < count; i += LANES) {
+        uint8_t last[LANES] = {0};
+        int n = count - i < LANES ? count - i : LANES;
+        memcpy(last, mask + i, (size_t)n);
+        V(store_part)(to + i, n, V(masked)(n < LANES ? V(load_part)(z + i, n, 0) : V(load)(z + i), last));
+    }
+}
+
 static ALWAYS_INLINE NAME(top) NAME(top_loop)(const REAL *z, int count, const uint8_t *mask, REAL *to) {
     const VECTOR nothing = V(set)(-(REAL)INFINITY);
     VECTOR m[8], low = V(set)(0), low2 = low, firsts;
@@ -69,13 +79,10 @@ static ALWAYS_INLINE NAME(top) NAME(top_loop)(const REAL *z, int count, const ui
             ordered2 = V(still_ordered)(ordered2, u, w);
         }
     }
-    for (int j = i; mask && j < count; j += LANES) {
-        uint8_t last[LANES] = {0};
-        int n = count - j < LANES ? count - j : LANES;
-        memcpy(last, mask + j, (size_t)n);
-        V(store_part)(to + j, n, V(masked)(n < LANES ? V(load_part)(z + j, n, 0) : V(load)(z + j), last));
+    if (mask) {
+        NAME(mask_rest)(z, i, count, mask, to);
+        z = to;
     }
-    if (mask) z = to;
     for (; i < count; i += LANES) {
         VECTOR x = i + LANES <= count ? V(load)(z + i) : V(load_part)(z + i, count - i, -(REAL)INFINITY);
         NAME(merge_largest)(&all, x, nothing);

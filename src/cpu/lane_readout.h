@@ -128,7 +128,8 @@ APART void read_lanes_float(lanes_float *s, int groups, arithmetic kind, lane_wa
 
 /* Pairs all along: lane by lane. */
 static void read_group_double(lanes_double *s, arithmetic kind, lane_want want) {
-    double first[VD_LANES], first_low[VD_LANES], minus_log_low[VD_LANES], kb[VD_LANES], top[VD_LANES], hi[VD_LANES], lo[VD_LANES], cut[VD_LANES], most[VD_LANES], minus_log[VD_LANES],
+    double first[VD_LANES], first_low[VD_LANES], minus_log_low[VD_LANES], kb[VD_LANES], top[VD_LANES], hi[VD_LANES], lo[VD_LANES],
+        cut[VD_LANES], most[VD_LANES], minus_log[VD_LANES],
         value[VD_LANES], usual[VD_LANES];
     uint64_t high[VD_LANES], low[VD_LANES];
     vd_store(first, s->first);
