@@ -1,13 +1,14 @@
 /* The backwards of softmax and log_softmax on a GPU: y and dy are read once and dx is written once, rows in registers.
  *   row_groups     several rows a warp, to 512 columns
- *   row_blocks     a warp per block of 1024 columns, several warps a thread block, several thread blocks a cluster
+ *   row_blocks     a warp per block of 1024 columns, several warps a thread block, several thread blocks a cluster; one row after another, the
+ *                  next ones already on their way to shared memory
  *   row_any        every type, stride and width: a thread block per row, which is read twice
  * Each block's sum is two integers (exact_sum.cuh), so no kernel's order matters: one result, which is the CPU's. */
 #include "backward.cuh"
 #include "gradient.h"
 #include "launch.cuh"
 #include "operands.cuh"
-#include "row_pieces.cuh"
+#include "row_stream.cuh"
 
 static const float largest_float = 0x1.fffffep127f;
 
@@ -47,7 +48,7 @@ static __device__ __forceinline__ uint32_t largest_exponent(const piece<TYPE, VE
     uint32_t largest = 0;
 #pragma unroll
     for (int i = 0; i < y.elements; i++) {
-        uint64_t bits = double_bits((double)dy.get(i) * (double)y.get(i));
+        uint64_t bits = double_bits(widened(dy.get(i)) * widened(y.get(i)));
         largest = max(largest, (uint32_t)(bits >> 52) & 0x7ffu);
     }
     return largest;
@@ -59,7 +60,7 @@ static __device__ __forceinline__ uint32_t largest_exponent(const piece<TYPE, VE
 
 /* The digits of a block that a group of lanes holds; all of its lanes get them. */
 template <bool LOG, int TYPE, int VECTORS>
-static __device__ __forceinline__ block_digits sum_block(const piece<TYPE, VECTORS> &y, const piece<TYPE, VECTORS> &dy, int lanes) {
+static __device__ __forceinline__ block_digits sum_block(piece<TYPE, VECTORS> &y, piece<TYPE, VECTORS> &dy, int lanes) {
     const bool whole = VECTORS * packed<TYPE>::per == 32; /* a block of 1024 columns: all lanes */
     block_digits d = no_digits();
     uint32_t largest = largest_term<LOG>(y, dy);
@@ -68,6 +69,8 @@ static __device__ __forceinline__ block_digits sum_block(const piece<TYPE, VECTO
     largest = whole ? lanes_max(largest) : group_max(largest, lanes);
     e = (int)(largest >> 23) - 127;
     if (!LOG && !__all_sync(EVERY_LANE, largest >= 0x7f800000u || (largest >> 23 >= LEAST_PRODUCT && largest >> 23 <= MOST_PRODUCT))) {
+        y.unpack_again();
+        dy.unpack_again();
         uint32_t field = largest_exponent(y, dy);
         field = whole ? lanes_max(field) : group_max(field, lanes);
         e = (int)field - 1023;
@@ -83,17 +86,23 @@ static __device__ __forceinline__ block_digits sum_block(const piece<TYPE, VECTO
     if (largest == 0) e = 0;
     if (e < -960) e = -960;
     lane_digits sums = digits_begin(e);
+    y.unpack_again();
+    dy.unpack_again();
     if (LOG) {
 #pragma unroll
-        for (int i = 0; i < y.elements; i++) digits_add(sums, (double)counted(y.get(i), dy.get(i)));
+        for (int i = 0; i < y.elements; i++) digits_add(sums, widened(counted(y.get(i), dy.get(i))));
     } else if (exact_in_float) {
 #pragma unroll
-        for (int i = 0; i < y.elements; i++) digits_add(sums, (double)(y.get(i) * dy.get(i)));
+        for (int i = 0; i < y.elements; i++) digits_add(sums, widened(y.get(i) * dy.get(i)));
     } else {
+        y.unpack_again();
+        dy.unpack_again();
 #pragma unroll
-        for (int i = 0; i < y.elements; i++) digits_add(sums, (double)dy.get(i) * (double)y.get(i));
+        for (int i = 0; i < y.elements; i++) digits_add_product(sums, widened(dy.get(i)), widened(y.get(i)));
     }
     digits_end(sums, y.elements);
+    y.unpack_again();
+    dy.unpack_again();
     d.high = whole ? lanes_sum_wide((int64_t)sums.high) : group_sum_wide((int64_t)sums.high, lanes);
     d.low = whole ? lanes_sum_wide((int64_t)sums.low) : group_sum_wide((int64_t)sums.low, lanes);
     if (largest != 0 && !d.flags) d.exponent = e;
@@ -103,10 +112,9 @@ static __device__ __forceinline__ block_digits sum_block(const piece<TYPE, VECTO
 /* ---- Results ------------------------------------------------------------------------------------------------------------------------------ */
 
 template <bool LOG, int TYPE, int VECTORS>
-static __device__ __forceinline__ void store_gradient(const piece<TYPE, VECTORS> &y, const piece<TYPE, VECTORS> &dy, const row_sum &sum, char *row,
-                                                      const row_shape &shape, bool as_float, int64_t first, int lane, int lanes) {
+static __device__ __forceinline__ void store_any_gradient(const piece<TYPE, VECTORS> &y, const piece<TYPE, VECTORS> &dy, const gradient_of_sum<float> &g,
+                                                          uint32_t flags, char *row, const row_shape &shape, bool as_float, int64_t first, int lane, int lanes) {
     const int per = packed<TYPE>::per;
-    const gradient_of_sum<float> g = gradient_of<float>(LOG, sum.sum);
 #pragma unroll
     for (int v = 0; v < VECTORS; v++) {
         int64_t c = column_of_vector<TYPE>(first, v, lane, lanes);
@@ -116,16 +124,44 @@ static __device__ __forceinline__ void store_gradient(const piece<TYPE, VECTORS>
             float a = y.get(v * per + j), b = dy.get(v * per + j);
             dx[j] = LOG ? log_softmax_gradient(g, a, b) : softmax_gradient(g, a, b);
         }
-        if (sum.flags)
+        if (flags)
             store_nan_vector<TYPE>(row, shape, as_float, c);
         else
             store_vector<TYPE>(row, shape, as_float, c, dx);
     }
 }
 
+template <bool LOG, int TYPE, int VECTORS>
+static __device__ __forceinline__ void store_gradient(const piece<TYPE, VECTORS> &y, const piece<TYPE, VECTORS> &dy, const gradient_of_sum<float> &g,
+                                                      uint32_t flags, char *row, const row_shape &shape, bool as_float, int first, int lane, int lanes) {
+    const int per = packed<TYPE>::per, step = lanes * per, left = (int)shape.columns - first - lane * per;
+    uint4 *to = (uint4 *)(void *)(row + (int64_t)(first + lane * per) * packed<TYPE>::bytes);
+    if (flags || !shape.vectors || as_float) {
+        store_any_gradient<LOG>(y, dy, g, flags, row, shape, as_float, first, lane, lanes);
+        return;
+    }
+#pragma unroll
+    for (int v = 0; v < VECTORS; v++) {
+        float dx[per];
+        uint32_t w[4];
+#pragma unroll
+        for (int j = 0; j < per; j++) {
+            const float a = y.get(v * per + j), b = dy.get(v * per + j);
+            dx[j] = LOG ? log_softmax_gradient(g, a, b) : softmax_gradient(g, a, b);
+        }
+#pragma unroll
+        for (int j = 0; j < 4; j++) w[j] = packed<TYPE>::pack(dx + j * (per / 4));
+        if (left > v * step) __stcs(to + v * lanes, make_uint4(w[0], w[1], w[2], w[3]));
+    }
+}
+
 /* ---- Kernels ------------------------------------------------------------------------------------------------------------------------------ */
 
 #define GROUP_WARPS 8
+#define BACKWARD_BLOCKS 16 /* of columns, in a thread block */
+#ifndef BACKWARD_REGISTERS
+#define BACKWARD_REGISTERS 128
+#endif
 
 /* A row per group of `lanes` lanes. */
 template <bool LOG, int TYPE>
@@ -146,46 +182,94 @@ static __global__ void __launch_bounds__(32 * GROUP_WARPS, 3) row_groups(const _
         fetch(y, row_of(job, job.x, row), its, 0, lane & (lanes - 1), lanes, missing_y<TYPE>(LOG));
         fetch(dy, row_of(job, job.dy, row), its, 0, lane & (lanes - 1), lanes, 0);
         sum = read_digits(sum_block<LOG>(y, dy, lanes));
-        store_gradient<LOG>(y, dy, sum, row_of(job, job.out, row), its, as_float, 0, lane & (lanes - 1), lanes);
+        store_gradient<LOG>(y, dy, gradient_of<float>(LOG, sum.sum), sum.flags, row_of(job, job.out, row), its, as_float, 0, lane & (lanes - 1), lanes);
     }
 }
 
-/* A row per cluster: its warps hold a block each. */
-template <bool LOG, int TYPE>
-static __global__ void __launch_bounds__(512, 1) row_blocks(const __grid_constant__ softmax_job job, row_shape shape, bool as_float) {
-    const int VECTORS = 32 / packed<TYPE>::per;
+/* What a thread block's warps tell each other. */
+typedef struct backward_board {
+    block_digits digits[BACKWARD_BLOCKS];
+    gradient_of_sum<float> gradient;
+    uint32_t flags;
+    part_exchange<digits_part> exchange;
+    uint64_t full[MOST_STAGES];
+} backward_board;
+
+/* By one warp: the row's sum, and what all need of it onto the board. */
+template <bool LOG>
+static __device__ __forceinline__ void read_out(backward_board &board, int warps, unsigned rank, unsigned cluster, uint32_t turn) {
+    row_sum sum;
+    if (cluster * (unsigned)warps == 1) {
+        sum = read_digits(board.digits[0]);
+    } else {
+        digits_part part = merge_digits(board.digits, warps);
+        if (cluster > 1) part = merge_digit_parts(exchange_parts(board.exchange, part, rank, cluster, turn), (int)cluster);
+        sum = read_part(part);
+    }
+    if ((threadIdx.x & 31) != 0) return;
+    board.gradient = gradient_of<float>(LOG, sum.sum);
+    board.flags = sum.flags;
+}
+
+/* A row per thread block or cluster, one after another: its warps hold a block of columns each. STREAM: the next ones come meanwhile. */
+template <bool LOG, int TYPE, bool STREAM>
+static __device__ __forceinline__ void rows_of_blocks(const softmax_job &job, const stream_shape &shape, bool as_float) {
+    const int VECTORS = 32 / packed<TYPE>::per, bytes = packed<TYPE>::bytes;
+    backward_board &board = the_board<backward_board>();
     const int lane = (int)(threadIdx.x & 31), warp = (int)(threadIdx.x >> 5), warps = (int)(blockDim.x >> 5);
     const unsigned rank = cluster_rank(), cluster = cluster_blocks();
-    const int64_t row = cluster_number(), first = (int64_t)(rank * (unsigned)warps + (unsigned)warp) * SOFTMAX_BLOCK_COLUMNS;
-    block_digits *digits = (block_digits *)(void *)shared_bytes();
-    row_sum *shared_sum = (row_sum *)(void *)(digits + cluster * (unsigned)warps);
-    piece<TYPE, VECTORS> y, dy;
-    block_digits mine;
-    row_sum sum;
-    if (cluster > 1) cluster_arrive_relaxed();
-    fetch(y, row_of(job, job.x, row), shape, first, lane, 32, missing_y<TYPE>(LOG));
-    fetch(dy, row_of(job, job.dy, row), shape, first, lane, 32, 0);
-    mine = sum_block<LOG>(y, dy, 32);
+    const int part_first = (int)rank * warps * SOFTMAX_BLOCK_COLUMNS, first = part_first + warp * SOFTMAX_BLOCK_COLUMNS;
+    const int part_last = min((int)job.columns, part_first + warps * SOFTMAX_BLOCK_COLUMNS);
+    const row_shape its = {job.columns, STREAM || shape.row.vectors};
+    row_ring<2, backward_board> ring(board.full, shape, part_last - part_first, bytes);
+    int row, end, step;
+    uint32_t turn = 0;
+    rows_of_block<STREAM>(shape, (int)job.rows, cluster, row, end, step);
+    if (threadIdx.x == 0) {
+        for (int s = 0; STREAM && s < shape.stages; s++) gate_begin(&board.full[s]);
+        if (cluster > 1) begin_parts(board.exchange, cluster);
+        gates_begun();
+    }
     if (cluster > 1) {
-        cluster_wait(); /* every block of the cluster runs: its shared memory may be written */
-        if (lane < (int)cluster) address_in_block(digits, (unsigned)lane)[rank * (unsigned)warps + (unsigned)warp] = mine;
         cluster_arrive();
         cluster_wait();
-    } else if (warps > 1) {
-        if (lane == 0) digits[warp] = mine;
+    } else if (STREAM) {
         __syncthreads();
     }
-    if (cluster > 1 || warps > 1) {
-        if (warp == 0) {
-            sum = add_up_digits(digits, (int)cluster * warps);
-            if (lane == 0) *shared_sum = sum;
+    auto ask = [&](int stage, int its_row) {
+        if (its_row >= end) return;
+        ring.expect(stage);
+        ring.fill(stage, 0, flat_row(job.x, its_row) + part_first * bytes);
+        ring.fill(stage, 1, flat_row(job.dy, its_row) + part_first * bytes);
+    };
+    if (STREAM && threadIdx.x == 0)
+        for (int s = 0; s < shape.stages; s++) ask(s, row + s * step);
+    for (; row < end; row += step, turn++) {
+        const int reader = (int)((turn + blockIdx.x) % (unsigned)warps); /* in turn, for a processor's four parts to share */
+        piece<TYPE, VECTORS> y, dy;
+        if (STREAM) {
+            ring.wait();
+            take(y, ring.current(0) + warp * SOFTMAX_BLOCK_COLUMNS * bytes, part_last - first, missing_y<TYPE>(LOG));
+            take(dy, ring.current(1) + warp * SOFTMAX_BLOCK_COLUMNS * bytes, part_last - first, 0);
+        } else {
+            fetch(y, row_of(job, job.x, row), its, first, lane, 32, missing_y<TYPE>(LOG));
+            fetch(dy, row_of(job, job.dy, row), its, first, lane, 32, 0);
         }
+        const block_digits mine = sum_block<LOG>(y, dy, 32);
+        if (lane == 0) board.digits[warp] = mine;
         __syncthreads();
-        sum = *shared_sum;
-    } else {
-        sum = read_digits(mine);
+        if (STREAM && threadIdx.x == 0) ask(ring.stage, row + shape.stages * step);
+        if (STREAM) ring.next();
+        if (warp == reader) read_out<LOG>(board, warps, rank, cluster, turn);
+        __syncthreads();
+        char *out = STREAM ? flat_row(job.out, row) : row_of(job, job.out, row);
+        store_gradient<LOG>(y, dy, board.gradient, board.flags, out, its, as_float, first, lane, 32);
     }
-    store_gradient<LOG>(y, dy, sum, row_of(job, job.out, row), shape, as_float, first, lane, 32);
+}
+
+template <bool LOG, int TYPE, bool STREAM>
+static __global__ void __maxnreg__(BACKWARD_REGISTERS) row_blocks(const __grid_constant__ softmax_job job, stream_shape shape, bool as_float) {
+    rows_of_blocks<LOG, TYPE, STREAM>(job, shape, as_float);
 }
 
 #define ANY_WARPS 8
@@ -260,9 +344,12 @@ template <bool LOG, int TYPE> static cudaError_t launch_rows(const softmax_job *
         launch_shape l = launch_of(launch_blocks((job->rows + each - 1) / each), 32 * GROUP_WARPS, 1, 0, stream);
         return launch(l, row_groups<LOG, TYPE>, *job, rows, as_float, lanes);
     }
-    size_t shared = sizeof(block_digits) * (size_t)(shape->warps * shape->cluster) + sizeof(row_sum);
-    launch_shape l = launch_of(job->rows * shape->cluster, 32 * shape->warps, shape->cluster, shared, stream);
-    return launch(l, row_blocks<LOG, TYPE>, *job, rows, as_float);
+    const int slice = shape->warps * SOFTMAX_BLOCK_COLUMNS * packed<TYPE>::bytes, turns = shape->turns > 0 ? shape->turns : 1;
+    const stream_shape its = {rows, shape->stages, slice, turns};
+    launch_shape l = launch_of((job->rows + turns - 1) / turns * shape->cluster, 32 * shape->warps, shape->cluster, (size_t)board_bytes<backward_board>(), stream);
+    if (shape->stages == 0) return launch(l, row_blocks<LOG, TYPE, false>, *job, its, as_float);
+    l.shared += (size_t)(2 * shape->stages * slice);
+    return launch_resident(l, shape->multiprocessors, row_blocks<LOG, TYPE, true>, *job, its, as_float);
 }
 
 template <int TYPE> static cudaError_t launch_type(const softmax_job *job, const cuda_shape *shape) {

@@ -1,14 +1,14 @@
 /* Cross-entropy with its gradient on a GPU. Three kernels where the loss is a mean (the targets, whose number every gradient is divided by; the
  * rows; the sum of their losses), two where it is a sum, else one. loss_rows_*.cu have the rows that registers hold. */
-#include "cross_entropy_any.cuh"
+#include "loss_cases.cuh"
 #include "gradient.h"
 #include "launch.cuh"
 
 /* ---- Sums over rows ----------------------------------------------------------------------------------------------------------------------- */
 
 #define SUM_THREADS 256
-#define SUM_ROWS 4096 /* of a thread block, up to MOST_SUM_BLOCKS of them */
-#define MOST_SUM_BLOCKS 264
+#define SUM_ROWS 256 /* of a thread block, up to MOST_SUM_BLOCKS of them */
+#define MOST_SUM_BLOCKS 1056
 
 /* A warp's accumulators into the first lane's, then into the whole. */
 static __device__ void add_to_wide(wide_sum *whole, accumulator sum) {
@@ -84,6 +84,7 @@ static __global__ void __launch_bounds__(SUM_THREADS) sum_targets(const __grid_c
             accumulator whole = narrowed(&sums->weights);
             sums->divisors.terms = accumulator_read(&whole, 0).hi + not_finite;
         }
+        sums->factor = quotient(job.grad_output.data ? load_element<double>(job.grad_output.data, job.grad_output.type) : 1.0, sums->divisors.terms);
     }
 }
 
@@ -94,14 +95,13 @@ static __device__ double read_divided(const wide_sum *whole, double divisor) {
     return scale_by_power(accumulator_read(&sum, down).hi / divisor, down);
 }
 
-/* The losses of all rows into one. */
+/* The losses of all rows into one, and what rows left to do here. */
 static __global__ void __launch_bounds__(SUM_THREADS) sum_losses(const __grid_constant__ softmax_job job) {
     loss_scratch *sums = (loss_scratch *)job.scratch;
-    const loss_value *losses = (const loss_value *)((const char *)job.scratch + loss_scratch_bytes());
     accumulator terms = accumulator_empty(), z_loss = accumulator_empty();
     uint32_t nans = 0, infinities = 0;
     for (int64_t row = (int64_t)blockIdx.x * SUM_THREADS + threadIdx.x; row < job.rows; row += (int64_t)gridDim.x * SUM_THREADS) {
-        loss_value loss = losses[row];
+        loss_value loss = loss_of_record(job, row);
         double sum = loss.terms + loss.z_loss;
         if (sum - sum == 0.0) {
             accumulator_add_double(&terms, loss.terms);
@@ -114,7 +114,7 @@ static __global__ void __launch_bounds__(SUM_THREADS) sum_losses(const __grid_co
     add_to_wide(&sums->z_loss, z_loss);
     add_count(&sums->count[LOSS_NANS], nans);
     add_count(&sums->count[LOSS_INFINITIES], infinities);
-    if (is_last_block(&sums->losses_done) && threadIdx.x == 0) {
+    if (job.loss.data && is_last_block(&sums->losses_done) && threadIdx.x == 0) {
         loss_divisors divisors = divisors_of(job);
         double loss = read_divided(&sums->terms, divisors.terms);
         if (job.reduction == SOFTMAX_MEAN && divisors.z_loss == 0.0) /* no row was kept */
@@ -141,7 +141,7 @@ template <typename REAL> static __global__ void __launch_bounds__(32 * LOSS_WARP
 
 size_t softmax_cuda_gradient_scratch(const softmax_job *job) {
     if (job->op != OPERATION_CROSS_ENTROPY || job->reduction == SOFTMAX_NONE) return 0;
-    return loss_scratch_bytes() + (size_t)job->rows * sizeof(loss_value);
+    return loss_scratch_bytes() + (size_t)job->rows * sizeof(loss_record);
 }
 
 static cudaError_t launch_rows(const softmax_job *job, const cuda_shape *shape) {
@@ -164,6 +164,6 @@ cudaError_t softmax_cuda_cross_entropy(const softmax_job *job, const cuda_shape 
     if (job->reduction != SOFTMAX_NONE) error = cudaMemsetAsync(job->scratch, 0, loss_scratch_bytes(), stream);
     if (error == cudaSuccess && job->reduction == SOFTMAX_MEAN) error = launch(l, sum_targets, *job);
     if (error == cudaSuccess) error = launch_rows(job, shape);
-    if (error == cudaSuccess && job->reduction != SOFTMAX_NONE && job->loss.data) error = launch(l, sum_losses, *job);
+    if (error == cudaSuccess && job->reduction != SOFTMAX_NONE && (job->loss.data || shape->records)) error = launch(l, sum_losses, *job);
     return error;
 }

@@ -35,6 +35,7 @@ static __device__ __forceinline__ double rounding_constant(int exponent) { retur
 /* One lane's digits, with the constants' bits left in; `terms` counts them. */
 typedef struct lane_digits {
     double grid_high, grid_low;
+    double both; /* their sum, exact */
     uint64_t high, low;
 } lane_digits;
 
@@ -42,14 +43,23 @@ static __device__ __forceinline__ lane_digits digits_begin(int exponent) {
     lane_digits d;
     d.grid_high = rounding_constant(exponent - DIGITS_HIGH);
     d.grid_low = rounding_constant(exponent - DIGITS_LOW);
+    d.both = d.grid_high + d.grid_low;
     d.high = d.low = 0;
     return d;
 }
 
+/* x, at most 2^exponent times 2 in size: what the first digit leaves of it is exact, and so is `both` without the first. */
 static __device__ __forceinline__ void digits_add(lane_digits &d, double x) {
-    double a = x + d.grid_high, rest = x - (a - d.grid_high);
+    const double a = x + d.grid_high;
     d.high += double_bits(a);
-    d.low += double_bits(rest + d.grid_low);
+    d.low += double_bits(x + (d.both - a));
+}
+
+/* x y of two floats. */
+static __device__ __forceinline__ void digits_add_product(lane_digits &d, double x, double y) {
+    const double a = fma(x, y, d.grid_high);
+    d.high += double_bits(a);
+    d.low += double_bits(fma(x, y, d.both - a));
 }
 
 static __device__ __forceinline__ void digits_add_pair(lane_digits &d, double x, double x_low) {
@@ -162,25 +172,58 @@ static __device__ __forceinline__ row_sum read_digits(const block_digits &d) {
     return r;
 }
 
-/* The sum of `count` blocks by one warp. */
-static __device__ __forceinline__ row_sum add_up_digits(const block_digits *blocks, int count) {
+/* What several blocks add up to; it travels between thread blocks. */
+typedef struct digits_part {
+    int64_t limb[ACCUMULATOR_LIMBS];
+    int32_t top; /* NO_DIGITS_TOP: nothing */
+    uint32_t flags;
+} digits_part;
+
+#define NO_DIGITS_TOP (-0x40000000)
+
+static __device__ __forceinline__ int32_t lanes_max_signed(int32_t x) { return (int32_t)(lanes_max((uint32_t)x ^ 0x80000000u) ^ 0x80000000u); }
+
+/* The sum of count <= 32 blocks, by one warp; the same in every lane. */
+static __device__ __forceinline__ digits_part merge_digits(const block_digits *blocks, int count) {
     const int lane = (int)(threadIdx.x & 31);
-    const int32_t no_top = -0x40000000;
-    int32_t top = no_top;
-    uint32_t flags = 0;
+    const block_digits d = lane < count ? blocks[lane] : no_digits();
+    digits_part p;
     accumulator sum = accumulator_empty();
-    row_sum r;
-    for (int b = lane; b < count; b += 32) {
-        if (blocks[b].exponent != NO_DIGITS) top = max(top, (int32_t)digits_top(blocks[b]));
-        flags |= blocks[b].flags;
+    p.flags = __any_sync(EVERY_LANE, d.flags != 0) ? STATE_NAN : 0;
+    p.top = lanes_max_signed(d.exponent == NO_DIGITS ? NO_DIGITS_TOP : (int32_t)digits_top(d));
+    sum.top = p.top;
+    digits_accumulate(sum, d);
+    for (int i = 0; i < ACCUMULATOR_LIMBS; i++) p.limb[i] = lanes_sum_wide(sum.limb[i]);
+    return p;
+}
+
+/* The same of count <= 32 parts. */
+static __device__ __forceinline__ digits_part merge_digit_parts(const digits_part *parts, int count) {
+    const int lane = (int)(threadIdx.x & 31);
+    const bool present = lane < count;
+    const digits_part mine = parts[present ? lane : 0];
+    digits_part p;
+    p.flags = __any_sync(EVERY_LANE, present && mine.flags != 0) ? STATE_NAN : 0;
+    p.top = lanes_max_signed(present ? mine.top : NO_DIGITS_TOP);
+    const int down = p.top - mine.top; /* whole limbs, as accumulator_raise moves them */
+#pragma unroll
+    for (int i = 0; i < ACCUMULATOR_LIMBS; i++) {
+        int64_t limb = 0;
+#pragma unroll
+        for (int j = 0; j <= i; j++) limb = present && down == i - j ? mine.limb[j] : limb;
+        p.limb[i] = lanes_sum_wide(limb);
     }
-    top = (int32_t)lanes_max((uint32_t)top ^ 0x80000000u) ^ (int32_t)0x80000000;
-    r.flags = __any_sync(EVERY_LANE, flags != 0) ? STATE_NAN : 0;
+    return p;
+}
+
+static __device__ __forceinline__ row_sum read_part(const digits_part &p) {
+    row_sum r;
+    accumulator sum;
+    r.flags = p.flags;
     r.sum.hi = r.sum.lo = 0.0;
-    if (top == no_top) return r;
-    sum.top = top;
-    for (int b = lane; b < count; b += 32) digits_accumulate(sum, blocks[b]);
-    for (int i = 0; i < ACCUMULATOR_LIMBS; i++) sum.limb[i] = lanes_sum_wide(sum.limb[i]);
+    if (p.top == NO_DIGITS_TOP) return r;
+    sum.top = p.top;
+    for (int i = 0; i < ACCUMULATOR_LIMBS; i++) sum.limb[i] = p.limb[i];
     r.sum = accumulator_read(&sum, 0);
     return r;
 }

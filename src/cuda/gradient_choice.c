@@ -69,17 +69,54 @@ static int is_plain_loss(const softmax_job *job)
 
 enum { BLOCK_WARPS = 8, CLUSTER_WARPS = 16, MOST_CLUSTER = 16, SHORT_COLUMNS = 512 };
 
-/* A warp holds SOFTMAX_BLOCK_COLUMNS columns; clusters are doubled until 8 warps, in the largest cluster 16, hold a row's part. */
-static void spread_row(const softmax_job *job, cuda_shape *shape)
+/* A warp holds SOFTMAX_BLOCK_COLUMNS columns; clusters are doubled until `warps`, in the largest cluster CLUSTER_WARPS, hold a row's part. */
+static void spread_row(const softmax_job *job, int warps, cuda_shape *shape)
 {
     int blocks = (int)((job->columns + SOFTMAX_BLOCK_COLUMNS - 1) / SOFTMAX_BLOCK_COLUMNS);
     shape->cluster = 1;
     shape->warps = blocks;
-    while (shape->warps > (shape->cluster < MOST_CLUSTER ? BLOCK_WARPS : CLUSTER_WARPS)) {
+    while (shape->warps > (shape->cluster < MOST_CLUSTER ? warps : CLUSTER_WARPS)) {
         shape->cluster *= 2;
         shape->warps = (blocks + shape->cluster - 1) / shape->cluster;
     }
     shape->kernel = shape->cluster > 1 ? CUDA_CLUSTER : CUDA_BLOCK;
+}
+
+/* Whether a row's successors may come through shared memory meanwhile: their addresses are a product, and bulk copies can fetch them. */
+static int can_stream(const softmax_job *job, const cuda_device *device, const cuda_shape *shape)
+{
+    return device->capability >= 90 && shape->vectors && job->dimensions == 1 && job->columns > 0;
+}
+
+/* Whether all rows' gradients have one factor and there is a sum over rows, which has room for what they leave to it. */
+static int can_record(const softmax_job *job)
+{
+    int one = job->reduction != SOFTMAX_NONE && !job->weights.data;
+    for (int d = 0; d < job->dimensions; d++)
+        one = one && (!job->grad_output.data || job->grad_output.row_stride[d] == 0);
+    return one;
+}
+
+/* How rows come: docs/results. Rows on their way in shared memory pay where a row's exchange takes long and its instructions are many; elsewhere
+ * what many short-lived thread blocks ask for lies closer together in memory. */
+static void choose_turns(const softmax_job *job, const cuda_device *device, cuda_shape *shape)
+{
+    int loss = job->op == OPERATION_CROSS_ENTROPY, wide = job->x.type == ELEMENT_FLOAT32, single = shape->warps * shape->cluster == 1;
+    shape->flat = can_stream(job, device, shape) && (loss ? job->z_loss == 0.0 : job->out.type == job->x.type);
+    shape->turns = loss ? 8 : shape->cluster == 1 ? 1 : shape->cluster < MOST_CLUSTER ? 4 : 8;
+    if (!shape->flat)
+        return;
+    shape->records = loss && can_record(job);
+    if (loss && shape->records && shape->cluster == 1 && wide)
+        shape->turns = 1;
+    else if (loss)
+        shape->stages = 1;
+    else if (wide)
+        shape->stages = shape->cluster == MOST_CLUSTER && job->op == OPERATION_LOG_SOFTMAX_BACKWARD;
+    else if (single && job->op == OPERATION_SOFTMAX_BACKWARD)
+        shape->turns = 4;
+    else
+        shape->stages = shape->cluster == 1 ? 1 : 2;
 }
 
 int softmax_cuda_choose_gradient(const softmax_job *job, const cuda_device *device, cuda_kernel wanted,
@@ -94,13 +131,14 @@ int softmax_cuda_choose_gradient(const softmax_job *job, const cuda_device *devi
     if (wanted == CUDA_GENERIC)
         return 1;
     if (job->x.type == ELEMENT_FLOAT64 || job->columns > most || job->rows >= INT32_MAX / MOST_CLUSTER ||
-        !are_contiguous(job) || (loss && !is_plain_loss(job)))
+        !are_contiguous(job) || (loss && (!is_plain_loss(job) || job->columns == 0)))
         return any;
     shape->vectors = are_vectors(job);
     if (!loss && (wanted == CUDA_WARP || (any && job->columns <= SHORT_COLUMNS))) {
         shape->kernel = CUDA_WARP;
         return job->columns <= SHORT_COLUMNS;
     }
-    spread_row(job, shape);
+    spread_row(job, loss || job->x.type != ELEMENT_FLOAT32 ? 16 : 8, shape);
+    choose_turns(job, device, shape);
     return any || wanted == shape->kernel;
 }

@@ -147,7 +147,7 @@ static __device__ void store_real(char *address, element type, double x) {
     store_result(address, type, x != x ? bits_float(0x7fc00000u) : fabsf(f) < 0x1p-126f ? 0.0f : f);
 }
 
-/* Scratch of a loss that is a sum or a mean: this, then a loss_value for every row. Sums over rows are integers on the accumulator's absolute
+/* Scratch of a loss that is a sum or a mean: this, then a loss_record for every row. Sums over rows are integers on the accumulator's absolute
  * grid, all of it: what an accumulator holds of any terms is a window of these limbs. */
 #define SUM_LIMBS 72
 #define SUM_LOWEST (-37) /* the grid's place of limb 0: below any double */
@@ -161,26 +161,49 @@ enum { ROWS_KEPT, WEIGHT_NANS, WEIGHT_INFINITIES, WEIGHT_MINUS_INFINITIES, LOSS_
 
 typedef struct loss_scratch {
     loss_divisors divisors;
+    pair factor; /* of every row's gradient, where all have one: uniform_factor */
     wide_sum weights, terms, z_loss;
     unsigned long long count[LOSS_COUNTS];
     unsigned int targets_done, losses_done; /* thread blocks */
 } loss_scratch;
 
+/* What a row leaves for the sum over rows, and where `way` says so for its loss and its target's gradient too, which are computed there. */
+typedef struct loss_record {
+    double f, rest; /* e^maximum = f 2^k, and the sum of all else times 2^-k; ROW_DONE: the loss's two parts */
+    float z;        /* the target's score */
+    float maximum;
+    int k;
+    int way;
+} loss_record;
+
+enum { ROW_RESULTS, ROW_ZEROS, ROW_NANS, ROW_BY_ANY, ROW_DONE };
+
 static __host__ __device__ __forceinline__ size_t loss_scratch_bytes() { return (sizeof(loss_scratch) + 255) / 256 * 256; }
+
+static __device__ __forceinline__ loss_record *record_of(const softmax_job &job, int64_t row) {
+    return (loss_record *)(void *)((char *)job.scratch + loss_scratch_bytes()) + row;
+}
 
 static __device__ __forceinline__ loss_divisors divisors_of(const softmax_job &job) {
     const loss_divisors one = {1.0, 1.0};
     return job.reduction == SOFTMAX_NONE || job.reduction == SOFTMAX_SUM ? one : ((const loss_scratch *)job.scratch)->divisors;
 }
 
+/* G of every row, where no row has its own: without class weights, the upstream gradient one number. What divide_gradient gives. */
+static __device__ __forceinline__ pair uniform_factor(const softmax_job &job) {
+    pair factor = {job.grad_output.data ? load_element<double>(job.grad_output.data, job.grad_output.type) : 1.0, 0.0};
+    if (job.reduction != SOFTMAX_SUM) factor = ((const loss_scratch *)job.scratch)->factor;
+    return factor;
+}
+
 /* By one thread. */
 static __device__ void store_loss_of_row(const softmax_job &job, int64_t row, loss_value loss) {
-    if (!job.loss.data) return;
-    if (job.reduction == SOFTMAX_NONE) {
+    const loss_record record = {loss.terms, loss.z_loss, 0.0f, 0.0f, 0, ROW_DONE};
+    if (job.reduction == SOFTMAX_NONE && !job.loss.data) return;
+    if (job.reduction == SOFTMAX_NONE)
         store_real(row_of(job, job.loss, row), job.loss.type, loss.terms + loss.z_loss);
-        return;
-    }
-    ((loss_value *)((char *)job.scratch + loss_scratch_bytes()))[row] = loss;
+    else
+        *record_of(job, row) = record;
 }
 
 #endif

@@ -1,219 +1,46 @@
-/* Cross-entropy of contiguous rows in registers, logits read once and the gradient written once: a warp a block of columns, a thread block up to 8
- * of them (16 in the largest clusters), a cluster a row. What a row's loss needs of its target is read before anybody may write.
+/* Cross-entropy of contiguous rows in registers, logits read once and the gradient written once: a warp a block of columns, a thread block up to 32
+ * of them, a cluster a row; a thread block takes one row after another, the next ones' logits already on their way to shared memory.
+ * It is softmax whose results are multiplied by the gradient's factor; what the target takes is computed for up to 32 rows at once (loss_cases.cuh).
  * Rows whose scores or factors are out of the fast arithmetic's range are left to cross_entropy_any.cuh. */
 #ifndef SOFTMAX_CUDA_LOSS_ROWS_CUH
 #define SOFTMAX_CUDA_LOSS_ROWS_CUH
 
-#include "row_pieces.cuh"
-
-#include "cross_entropy_any.cuh"
 #include "gradient.h"
 #include "launch.cuh"
+#include "loss_cases.cuh"
+#include "row_stream.cuh"
 
-/* ---- A block in a warp's registers, its maximum below TERM32_LIMIT in size ----------------------------------------------------------------- */
+#define LOSS_BLOCKS 32 /* of columns, in a thread block */
+#define LANE_SCORES (SOFTMAX_BLOCK_COLUMNS / 32)
+#define PLANNED_ROWS 32
 
-typedef struct loss_note {
-    float maximum; /* -inf: nothing in it; NaN: a NaN */
-    float top;     /* the maximum's v */
-    int kb;
-    uint32_t unused;
-    int64_t digits; /* without the maximum, in units 2^(kb - 41) */
-} loss_note;
+/* ---- A row's answer ----------------------------------------------------------------------------------------------------------------------- */
 
-static __device__ __forceinline__ float term_with_digits(float z, float magic, uint32_t &high, uint32_t &low) {
-    term32 t = term32_fast(z, 0.0f, magic, ARITHMETIC_32);
-    high += t.high + float_bits(TERM32_HIGH); /* the constants stay in */
-    low += t.low + float_bits(TERM32_LOW);
-    return t.v;
-}
-
-/* Scores become v. */
-template <int N> static __device__ __forceinline__ loss_note sum_scores(float *z) {
-    loss_note note;
-    float first = -INFINITY, second = -INFINITY;
-    uint32_t high = 0, low = 0, high_top = 0, low_top = 0, key, top;
-#pragma unroll
-    for (int i = 0; i < N; i++) {
-        second = fmaxf(second, fminf(first, z[i]));
-        first = max_or_nan(first, z[i]);
-    }
-    key = order_of(first);
-    top = lanes_max(key);
-    if ((int)(threadIdx.x & 31) == __ffs((int)__ballot_sync(EVERY_LANE, key == top)) - 1) key = order_of(second);
-    second = of_order(lanes_max(key));
-    note.maximum = of_order(top) + 0.0f; /* -0 is taken as +0 */
-    const float maximum = fabsf(note.maximum) < TERM32_LIMIT ? note.maximum : 0.0f; /* others mean nothing here */
-    const float kb = term32_exponent(fmaxf(second < maximum ? second : maximum, maximum - TERM32_SPREAD));
-    const float magic = TERM32_MAGIC + SOFTMAX_BIAS - kb, floor_score = term32_floor(kb);
-#pragma unroll
-    for (int i = 0; i < N; i++) z[i] = term_with_digits(fmaxf(z[i], floor_score), magic, high, low);
-    high = lanes_sum(high);
-    low = lanes_sum(low);
-    note.top = term_with_digits(fmaxf(maximum, floor_score), magic, high_top, low_top);
-    high -= high_top + (uint32_t)(N * 32 - 1) * float_bits(TERM32_HIGH);
-    low -= low_top + (uint32_t)(N * 32 - 1) * float_bits(TERM32_LOW);
-    note.digits = (int64_t)(int32_t)high * (1 << (TERM32_LOW_UNIT - TERM32_HIGH_UNIT)) + (int32_t)low;
-    note.kb = (int)kb;
-    note.unused = 0;
-    return note;
-}
-
-/* ---- A row's sum of its blocks ------------------------------------------------------------------------------------------------------------ */
-
-typedef struct row_part {
-    float maximum;
-    int k;
-    double f; /* e^maximum = f 2^k */
-    double rest; /* the sum of all other terms, 2^-k times */
-    bool slow;   /* a maximum out of the fast terms' range */
-} row_part;
-
-/* By one warp; the same in every lane. The sums are numerics/accumulator.h's: neither order nor grouping matters. */
-static __device__ row_part add_up_notes(const loss_note *notes, int count) {
-    const int lane = (int)(threadIdx.x & 31);
-    accumulator sum = accumulator_empty();
-    float best = -INFINITY;
-    int best_block = -1, k = 0, owner, top;
-    double f = 1.0;
-    bool slow = false;
-    row_part p;
-    for (int b = lane; b < count; b += 32) {
-        float m = notes[b].maximum;
-        slow |= fabsf(m) >= TERM32_LIMIT && fabsf(m) < INFINITY;
-        if (best_block < 0 || order_of(m) > order_of(best)) {
-            best = m;
-            best_block = b;
-        }
-    }
-    const uint32_t key = best_block < 0 ? 0 : order_of(best), top_key = lanes_max(key);
-    owner = __ffs((int)__ballot_sync(EVERY_LANE, key == top_key)) - 1;
-    p.maximum = of_order(top_key);
-    p.slow = __any_sync(EVERY_LANE, slow);
-    p.k = 0;
-    p.f = 1.0;
-    p.rest = 0.0;
-    if (p.slow || !(fabsf(p.maximum) < INFINITY)) return p;
-    for (int b = lane; b < count; b += 32) {
-        loss_note n = notes[b];
-        if (n.maximum == -INFINITY) continue;
-        power e = exp_of_maximum(score_of_value((double)n.maximum), ARITHMETIC_32);
-        if (n.digits) accumulator_add(&sum, n.digits, n.kb - TERM32_LOW_UNIT);
-        if (lane == owner && b == best_block) {
-            k = (int)e.k;
-            f = e.f.hi;
-        } else {
-            accumulator_add(&sum, (int64_t)(e.f.hi * 0x1p52), e.k - 52);
-        }
-    }
-    p.k = __shfl_sync(EVERY_LANE, k, owner);
-    p.f = __shfl_sync(EVERY_LANE, f, owner);
-    top = sum.top == ACCUMULATOR_EMPTY ? -0x40000000 : (int)sum.top;
-    top = (int)(lanes_max((uint32_t)top ^ 0x80000000u) ^ 0x80000000u);
-    if (top == -0x40000000) return p;
-    accumulator_raise(&sum, top);
-    for (int i = 0; i < ACCUMULATOR_FIRST_LIMBS; i++) sum.limb[i] = lanes_sum_wide(sum.limb[i]);
-    p.rest = accumulator_read_first(&sum, p.k);
-    return p;
-}
-
-/* ---- The row's answer --------------------------------------------------------------------------------------------------------------------- */
-
-/* What every warp needs of its row's answer. */
+/* What every warp needs of its row's answer, where a factor of its own is not enough. */
 typedef struct loss_answer {
-    pair factor;   /* of 2^-k e^z: the inverse of the sum, times the gradient's */
-    double most;   /* the largest term's result */
-    double target; /* the target's: there when the row's results are written */
-    double size;   /* of the gradient's factor alone */
+    pair factor; /* of 2^-k e^z: the inverse of the sum, times the gradient's */
+    double most; /* the largest term's result */
+    double size; /* of the gradient's factor alone */
     pair gradient_factor;
     row_total total;
     float maximum;
-    enum { RESULTS, ZEROS, NANS, BY_ANY } way;
 } loss_answer;
 
-template <int TYPE> static __device__ __forceinline__ float logit_at(const char *row, int64_t column) {
-    return load_element<float>(row + column * packed<TYPE>::bytes, (element)TYPE);
-}
-
-/* By one warp, in three parts: before its scores are asked for; what all warps wait for; what they need not wait for. Calls, over shared memory, in
- * which every lane writes the same: registers are for the scores. */
-typedef struct row_work {
-    loss_row<float> r;
-    power e_target;
-    pair distance, inverse;
-    float z;
-    bool constant;
-} row_work;
-
-static __device__ __noinline__ void prepare_loss(row_work &w, const softmax_job &job, int64_t row, float z) {
-    w.r = loss_row_begin<float>(job, row);
-    w.z = z;
-    divide_gradient(job, row, w.r, divisors_of(job));
-    w.e_target = power_of_target(z);
-}
-
-static __device__ __noinline__ void answer_row(row_work &w, loss_answer &a, const softmax_job &job, const loss_note *notes, int count) {
-    const row_part part = add_up_notes(notes, count);
-    loss_row<float> &r = w.r;
-    pair factor;
-    a.maximum = part.maximum;
-    w.constant = !(fabsf(part.maximum) < INFINITY);
-    r.maximum = (double)part.maximum;
-    r.total.k = part.k;
-    r.total.e_max.hi = part.f;
-    r.total.rest.hi = part.rest;
-    r.total.e_max.lo = r.total.rest.lo = 0.0;
-    if (part.slow) {
-        a.way = a.BY_ANY;
-    } else if (r.ignored || r.bad || w.constant) {
-        a.way = r.ignored || (!r.bad && part.maximum == -INFINITY && job.empty_zero) ? a.ZEROS : a.NANS;
-    } else {
-        a.way = a.RESULTS;
-        w.distance = two_sum(r.maximum, -(double)w.z);
-        w.inverse = row_total_inverse(&r.total, ARITHMETIC_32);
-        if (job.z_loss != 0.0) {
-            r.log = row_total_log(&r.total, ARITHMETIC_32);
-            enlarge_by_z_loss(job, r);
-        }
-        factor = pair_add(pair_multiply(r.g, r.on_target), r.g_z);
-        if (job.out.data && !is_plain_gradient(job, r)) a.way = a.BY_ANY;
-        a.gradient_factor = factor;
-        a.size = fabs(factor.hi);
-        a.factor = pair_multiply(w.inverse, factor);
-        a.most = pair_multiply(pair_multiply(r.total.e_max, w.inverse), factor).hi;
-        a.total = r.total;
-    }
-}
-
-/* writes: this lane does, what belongs to the row. */
-static __device__ __noinline__ void finish_loss(row_work &w, loss_answer &a, const softmax_job &job, int64_t row, bool writes) {
-    loss_row<float> &r = w.r;
-    loss_value loss = {0.0, 0.0};
-    if (a.way == a.BY_ANY) return;
-    r.l = a.maximum != a.maximum ? (double)NAN : (double)a.maximum;
-    if (!w.constant) {
-        pair sum;
-        r.log = row_total_log(&r.total, ARITHMETIC_32);
-        sum = two_sum(r.maximum, r.log.hi);
-        r.l = sum.hi + (sum.lo + (r.log.lo + 0.0));
-        if (fabs(r.l) < 0x1p-1022) r.l = 0.0;
-    }
-    if (a.way == a.RESULTS) {
-        loss = loss_of_target(job, r, w.distance);
-        if (job.out.data) a.target = target_gradient(r, w.inverse, w.z, w.e_target, w.distance);
-    } else if (a.way == a.NANS) {
-        loss.terms = (double)NAN;
-    }
-    if (!writes) return;
-    if (r.bad) report_bad_row(job, row);
-    if (job.row_logsumexp.data) store_real(row_of(job, job.row_logsumexp, row), job.row_logsumexp.type, r.l);
-    store_loss_of_row(job, row, loss);
-}
-
-/* What is computed where no factor of the fast arithmetic's fits: calls, so that nothing of it takes registers from the rest. */
-extern __device__ void softmax_loss_slow_row(const softmax_job &job, int64_t row, loss_parts *parts); /* loss_slow_row.cu, by one warp */
+/* What warps tell each other. */
+typedef struct loss_board {
+    block_sums sums[LOSS_BLOCKS];
+    float4 factors[LOSS_BLOCKS]; /* hi, lo, cut, most */
+    loss_answer answer;
+    int ordinary; /* factors are all that is needed */
+    int way;      /* ROW_... */
+    part_exchange<row_part> exchange;
+    uint64_t full[MOST_STAGES];
+    loss_case cases[PLANNED_ROWS];
+    loss_parts any_parts;
+} loss_board;
 
 /* results.cuh's factor_of. */
-static __device__ __forceinline__ block_factor<float> factor_of_loss(const loss_answer &a, const loss_note &note) {
+static __device__ __forceinline__ block_factor<float> factor_of_loss(const loss_answer &a, const block_note &note) {
     int exponent = note.kb - SOFTMAX_BIAS - (int)a.total.k + 64;
     bool is_far = note.kb - (int)a.total.k < -140;
     block_factor<float> f;
@@ -224,19 +51,134 @@ static __device__ __forceinline__ block_factor<float> factor_of_loss(const loss_
     if (note.maximum == -INFINITY || exponent < -195) return f;
     f.way = is_far ? f.FAR : f.USUAL;
     if (is_far) exponent += 100;
-    double hi = scale_by_power(a.factor.hi, exponent), lo = scale_by_power(a.factor.lo, exponent);
+    const double move = bits_double((uint64_t)(1023 + exponent) << 52), hi = a.factor.hi * move, lo = a.factor.lo * move;
     f.hi = (float)hi;
     f.lo = (float)((hi - (double)f.hi) + lo);
     if (note.maximum == a.maximum) f.cut = fmaf(note.top, f.hi, note.top * f.lo);
     return f;
 }
 
+/* Notes of up to 32 blocks, a lane each, as one part: row_merge.cuh's merge_notes where lanes are too few for it. The same in every lane. */
+static __device__ __forceinline__ row_part merge_all_notes(const block_note &n, bool present) {
+    const int lane = (int)(threadIdx.x & 31);
+    row_part p;
+    double f = 0.0;
+    int k = 0;
+    const uint32_t key = present ? order_of(n.maximum) : 0u, top_key = lanes_max(key);
+    const int owner = __ffs((int)__ballot_sync(EVERY_LANE, key == top_key)) - 1;
+    p.slow = __any_sync(EVERY_LANE, present && is_slow(n));
+    p.maximum = of_order(top_key);
+    p.maximum_low = 0.0f;
+    p.unused = 0;
+    if (present && fabsf(n.maximum) < TERM32_LIMIT) f = top_power<ARITHMETIC_32>(n, k);
+    p.k = __shfl_sync(EVERY_LANE, k, owner);
+    p.f = __shfl_sync(EVERY_LANE, f, owner);
+    const uint64_t digits = present ? n.digits : 0, tops = lane == owner || f == 0.0 ? 0 : power_magnitude(f);
+    const int of_digits = n.kb - TERM32_LOW_UNIT, of_tops = k - 52;
+    const int top = max(digits ? (of_digits + 62) >> 5 : NO_TOP, tops ? (of_tops + 62) >> 5 : NO_TOP);
+    p.top = __reduce_max_sync(EVERY_LANE, top);
+    uint32_t a[ACCUMULATOR_FIRST_LIMBS], b[ACCUMULATOR_FIRST_LIMBS];
+    int64_t mine[ACCUMULATOR_FIRST_LIMBS];
+    first_words(digits, of_digits, p.top, a);
+    first_words(tops, of_tops, p.top, b);
+#pragma unroll
+    for (int i = 0; i < ACCUMULATOR_FIRST_LIMBS; i++) mine[i] = (int64_t)a[i] + b[i];
+    add_limbs(mine, p.limb);
+    return p;
+}
+
+/* a b of a number and a pair, as pair_multiply's where both are finite. */
+static __device__ __forceinline__ pair times_number(double a, pair b) {
+    const double hi = a * b.hi;
+    return fast_two_sum(hi, fma(a, b.hi, -hi) + a * b.lo);
+}
+
+/* Which way a row's results are written. */
+static __device__ __forceinline__ int way_of(const loss_case &c, const softmax_job &job, const row_part &part, bool is_plain) {
+    if (part.slow) return ROW_BY_ANY;
+    if (c.ignored || c.bad || !(fabsf(part.maximum) < INFINITY))
+        return c.ignored || (!c.bad && part.maximum == -INFINITY && job.empty_zero) ? ROW_ZEROS : ROW_NANS;
+    return job.out.data && !is_plain ? ROW_BY_ANY : ROW_RESULTS;
+}
+
+/* From the whole row's sum what all warps need, onto the board: by every lane of warp 0, a lane for each block of columns. */
+template <bool Z_LOSS>
+static __device__ __forceinline__ void answer_row(loss_board &board, loss_case &c, const softmax_job &job, int64_t row, const row_part &part,
+                                                  const block_note &note, bool present) {
+    const int lane = (int)(threadIdx.x & 31);
+    loss_answer &a = board.answer;
+    const double rest = fabsf(part.maximum) < INFINITY ? read_rest(part) : 0.0;
+    bool is_plain = c.is_plain;
+    pair factor = c.factor;
+    if (lane == 0) {
+        c.maximum = a.maximum = part.maximum;
+        c.k = part.k;
+        a.total.k = part.k;
+        c.f = a.total.e_max.hi = part.f;
+        c.rest = a.total.rest.hi = rest;
+        a.total.e_max.lo = a.total.rest.lo = 0.0;
+    }
+    if (Z_LOSS && job.z_loss != 0.0) {
+        __syncwarp();
+        factor = factor_with_z_loss(job, row, c, is_plain);
+    }
+    const double inverse = 1.0 / (part.f + rest);
+    const pair e_max = {part.f, 0.0};
+    const double most = pair_multiply(times_number(inverse, e_max), factor).hi;
+    if (lane == 0) {
+        const int way = way_of(c, job, part, is_plain);
+        board.way = way;
+        c.way = way;
+        a.gradient_factor = factor;
+        a.size = fabs(factor.hi);
+        a.factor = times_number(inverse, factor);
+        a.most = most;
+    }
+    __syncwarp();
+    const block_factor<float> f = factor_of_loss(a, note);
+    const bool usual = __all_sync(EVERY_LANE, !present || f.way == f.USUAL || note.maximum == -INFINITY); /* where nothing is, 0 times 0 */
+    if (present) board.factors[lane] = make_float4(f.hi, f.lo, f.cut, f.most);
+    if (lane == 0) board.ordinary = usual && board.way == ROW_RESULTS && a.factor.hi > 0.0 && a.size <= 1.0;
+}
+
+/* By warp 0, once every warp's sums are on the board. Z_LOSS: a call, which costs the scores' registers a way through memory. */
+template <bool Z_LOSS>
+static __device__ __forceinline__ void read_out(loss_board &board, loss_case &c, const softmax_job &job, int64_t row, int warps, unsigned rank, unsigned cluster,
+                                                uint32_t turn) {
+    const int lane = (int)(threadIdx.x & 31);
+    const bool present = lane < warps;
+    const block_note note = note_of<ARITHMETIC_32>(board.sums[present ? lane : 0]);
+    row_part part = merge_all_notes(note, present);
+    if (cluster > 1) part = merge_parts<false>(exchange_parts(board.exchange, part, rank, cluster, turn), (int)cluster);
+    answer_row<Z_LOSS>(board, c, job, row, part, note, present);
+}
+
+/* ---- Results ------------------------------------------------------------------------------------------------------------------------------ */
+
+template <int TYPE, int VECTORS>
+static __device__ __forceinline__ void store_block(char *row, const row_shape &shape, int first, const float *v) {
+    const int per = packed<TYPE>::per, per_word = 4 / packed<TYPE>::bytes, lane = (int)(threadIdx.x & 31), left = (int)shape.columns - first - lane * per;
+    if (!shape.vectors) {
+#pragma unroll
+        for (int i = 0; i < VECTORS; i++) store_vector<TYPE>(row, shape, false, column_of_vector<TYPE>(first, i, lane, 32), v + i * per);
+        return;
+    }
+    uint4 *to = (uint4 *)(void *)(row + (int64_t)(first + lane * per) * packed<TYPE>::bytes);
+#pragma unroll
+    for (int i = 0; i < VECTORS; i++) {
+        uint32_t w[4];
+#pragma unroll
+        for (int j = 0; j < 4; j++) w[j] = packed<TYPE>::pack(v + i * per + j * per_word);
+        if (left > i * 32 * per) __stcs(to + i * 32, make_uint4(w[0], w[1], w[2], w[3]));
+    }
+}
+
 /* v becomes the gradient: of a positive factor up to 1, whose results are flushed as they are. */
-template <int N> static __device__ __forceinline__ void usual_gradient(const block_factor<float> &f, float *v) {
+template <int N> static __device__ __forceinline__ void usual_gradient(const float4 &f, float *v) {
 #pragma unroll
     for (int i = 0; i < N; i++) {
-        float b = fmaf(v[i], f.hi, v[i] * f.lo);
-        v[i] = shrink_and_flush(b >= f.cut ? f.most : b);
+        float b = fmaf(v[i], f.x, v[i] * f.y);
+        v[i] = shrink_and_flush(b >= f.z ? f.w : b);
     }
 }
 
@@ -248,129 +190,196 @@ static __device__ __forceinline__ float other_result(const loss_answer &a, const
     return fabsf(b) >= 0x1p-126f ? b : 0.0f;
 }
 
-/* Element by element: the terms are made again, for the registers that hold them are needed. */
-template <int TYPE, int VECTORS>
-static __device__ __noinline__ void other_gradient(const loss_answer &a, const loss_note &note, const char *x, char *out, int64_t columns, int64_t first) {
+/* Element by element, whatever the row is: the terms are made again, for the registers that hold them are needed. */
+template <int TYPE>
+static __device__ __noinline__ void other_gradient(const loss_board &board, const char *x, char *out, int columns, int first) {
+    const loss_answer &a = board.answer;
+    const block_note note = note_of<ARITHMETIC_32>(board.sums[threadIdx.x >> 5]);
     const block_factor<float> f = factor_of_loss(a, note);
     const float kb = (float)note.kb, magic = TERM32_MAGIC + SOFTMAX_BIAS - kb, floor_score = term32_floor(kb);
-    const int per = packed<TYPE>::per, bytes = packed<TYPE>::bytes;
+    const float constant = board.way == ROW_NANS ? bits_float(0x7fc00000u) : 0.0f;
+    const bool is_constant = board.way != ROW_RESULTS || note.maximum == -INFINITY;
+    const int bytes = packed<TYPE>::bytes, end = min(columns, first + SOFTMAX_BLOCK_COLUMNS);
+    if (board.way == ROW_BY_ANY) return;
 #pragma unroll 1
-    for (int i = 0; i < VECTORS * per; i++) {
-        const int64_t column = column_of_vector<TYPE>(first, i / per, (int)(threadIdx.x & 31), 32) + i % per;
-        uint32_t unused = 0;
-        if (column >= columns) continue;
-        const float v = term_with_digits(fmaxf(logit_at<TYPE>(x, column), floor_score), magic, unused, unused);
-        store_result(out + column * bytes, (element)TYPE, other_result(a, f, v, x + column * bytes, (element)TYPE));
+    for (int64_t column = first + (int)(threadIdx.x & 31); column < end; column += 32) {
+        float y = constant;
+        if (!is_constant) {
+            const float z = load_element<float>(x + column * bytes, (element)TYPE);
+            y = other_result(a, f, term32_fast(fmaxf(z, floor_score), 0.0f, magic, ARITHMETIC_32).v, x + column * bytes, (element)TYPE);
+        }
+        store_result(out + column * bytes, (element)TYPE, y);
     }
 }
 
+/* The gradient of this warp's block, whose terms are v. */
 template <int TYPE, int VECTORS>
-static __device__ __forceinline__ void store_block(char *row, const row_shape &shape, int64_t first, const float *v) {
-    const int per = packed<TYPE>::per;
-#pragma unroll
-    for (int i = 0; i < VECTORS; i++)
-        store_vector<TYPE>(row, shape, false, column_of_vector<TYPE>(first, i, (int)(threadIdx.x & 31), 32), v + i * per);
+static __device__ __forceinline__ void write_gradient(const loss_board &board, const char *x, char *out, const row_shape &shape, int first, float *v) {
+    const int per = packed<TYPE>::per, N = VECTORS * per;
+    if (board.ordinary) {
+        usual_gradient<N>(board.factors[threadIdx.x >> 5], v);
+        store_block<TYPE, VECTORS>(out, shape, first, v);
+    } else {
+        other_gradient<TYPE>(board, x, out, (int)shape.columns, first);
+    }
 }
 
 /* ---- The kernel --------------------------------------------------------------------------------------------------------------------------- */
 
-/* The gradient of this warp's block, whose terms are v. */
-template <int TYPE, int VECTORS>
-static __device__ __forceinline__ void write_gradient(const loss_answer &answer, const loss_note &note, const char *x, char *out, const row_shape &shape,
-                                                      int64_t first, float *v) {
-    const int per = packed<TYPE>::per, N = VECTORS * per;
-    if (answer.way == answer.RESULTS && answer.factor.hi > 0.0 && answer.size <= 1.0) {
-        const block_factor<float> f = factor_of_loss(answer, note);
-        if (f.way == f.USUAL) {
-            usual_gradient<N>(f, v);
-            store_block<TYPE, VECTORS>(out, shape, first, v);
-            return;
+extern __device__ void softmax_loss_slow_row(const softmax_job &job, int64_t row, loss_parts *parts); /* loss_slow_row.cu, by one warp */
+
+/* The two largest of a lane's scores; NaN sticks to the first. */
+template <int TYPE, int VECTORS> static __device__ __forceinline__ void two_largest(const piece<TYPE, VECTORS> &p, float &first, float &second) {
+    if (TYPE == ELEMENT_FLOAT32) {
+        first = second = -INFINITY;
+#pragma unroll
+        for (int i = 0; i < p.elements; i++) {
+            second = fmaxf(second, fminf(first, p.get(i)));
+            first = max_or_nan(first, p.get(i));
+        }
+        return;
+    }
+    uint32_t a = p.word[0], b = TYPE == ELEMENT_BFLOAT16 ? 0xff80ff80u : 0xfc00fc00u;
+    float a2[2], b2[2];
+#pragma unroll
+    for (int i = 1; i < VECTORS * 4; i++) {
+        if (TYPE == ELEMENT_BFLOAT16) {
+            b = larger_bfloat16(b, smaller_bfloat16(a, p.word[i]));
+            a = larger_or_nan_bfloat16(a, p.word[i]);
+        } else {
+            b = larger_float16(b, smaller_float16(a, p.word[i]));
+            a = larger_or_nan_float16(a, p.word[i]);
         }
     }
-    if (answer.way == answer.NANS) {
-        for (int i = 0; i < VECTORS; i++) store_nan_vector<TYPE>(out, shape, false, column_of_vector<TYPE>(first, i, (int)(threadIdx.x & 31), 32));
-    } else if (answer.way == answer.ZEROS || note.maximum == -INFINITY) {
-#pragma unroll
-        for (int i = 0; i < N; i++) v[i] = 0.0f;
-        store_block<TYPE, VECTORS>(out, shape, first, v);
-    } else {
-        other_gradient<TYPE, VECTORS>(answer, note, x, out, shape.columns, first);
-    }
+    packed<TYPE>::unpack(a, a2);
+    packed<TYPE>::unpack(b, b2);
+    first = max_or_nan(a2[0], a2[1]);
+    second = fmaxf(fminf(a2[0], a2[1]), fmaxf(b2[0], b2[1]));
 }
 
-/* Every thread block of the row has every note. */
-static __device__ __forceinline__ void share_note(loss_note *notes, const loss_note *mine, unsigned block, unsigned cluster) {
-    const int lane = (int)(threadIdx.x & 31);
-    if (cluster == 1) {
-        if (mine && lane == 0) notes[block] = *mine;
-        __syncthreads();
-        return;
-    }
-    cluster_wait(); /* every block of the cluster runs: its shared memory may be written */
-    if (mine && lane < (int)cluster) address_in_block(notes, (unsigned)lane)[block] = *mine;
-    cluster_arrive();
-    cluster_wait();
+/* What a kernel's rows are like: ANY any layout and z_loss; else contiguous rows of whole vectors, in one dimension and without z_loss. RECORDS: all
+ * with one factor; what is done once per row is left to the sum over rows. */
+struct loss_any { static const bool any = true, stream = false, records = false; };
+struct loss_planned { static const bool any = false, stream = true, records = false; };
+struct loss_recorded { static const bool any = false, stream = true, records = true; };
+struct loss_direct { static const bool any = false, stream = false, records = true; };
+
+/* By one warp: the row's case where all rows have one factor. Its loads are waited for no longer than those of the row. */
+template <int TYPE> static __device__ __forceinline__ void plan_recorded(loss_case &c, const softmax_job &job, int64_t row) {
+    const int64_t target = load_index(flat_row(job.targets, row), job.targets.type);
+    const bool ignored = target == job.ignore_index, bad = !ignored && (target < 0 || target >= job.columns);
+    const float z = ignored || bad ? 0.0f : load_element<float>(flat_row(job.x, row) + target * packed<TYPE>::bytes, (element)TYPE);
+    const pair factor = uniform_factor(job);
+    if ((threadIdx.x & 31) != 0) return;
+    c.factor = factor;
+    c.z = z;
+    c.ignored = ignored;
+    c.bad = bad;
+    c.is_plain = fabs(factor.hi) < 0x1p40;
 }
 
-/* A thread block's last warp is its clerk: it holds no scores, and does what is done once per row. The others never call a function while they
- * hold theirs, for what a call may overwrite would lie in memory. */
-template <int TYPE> static __device__ __forceinline__ void loss_rows(const softmax_job &job, const row_shape &shape) {
-    const int per = packed<TYPE>::per, N = 32, VECTORS = N / per;
-    __shared__ loss_answer answer;
-    __shared__ loss_parts any_parts;
-    __shared__ row_work work;
-    const int warp = (int)(threadIdx.x >> 5), lane = (int)(threadIdx.x & 31), workers = (int)(blockDim.x >> 5) - 1;
-    const unsigned rank = cluster_rank(), cluster = cluster_blocks(), block = rank * (unsigned)workers + (unsigned)warp;
-    const int64_t row = cluster_number(), first = (int64_t)block * SOFTMAX_BLOCK_COLUMNS;
-    const char *x = row_of(job, job.x, row);
-    char *out = row_of(job, job.out, row);
-    loss_note *notes = (loss_note *)(void *)shared_bytes();
-    if (cluster > 1) cluster_arrive_relaxed();
-    if (warp == workers) {
-        int64_t target = load_index(row_of(job, job.targets, row), job.targets.type);
-        prepare_loss(work, job, row, target >= 0 && target < job.columns ? logit_at<TYPE>(x, target) : 0.0f);
-        share_note(notes, NULL, 0, cluster);
-        answer_row(work, answer, job, notes, (int)cluster * workers);
-        __syncthreads();
-        finish_loss(work, answer, job, row, rank == 0 && lane == 0);
-        if (answer.way == answer.BY_ANY && rank == 0) softmax_loss_slow_row(job, row, &any_parts);
-        if (!out || answer.way != answer.RESULTS) return;
-        __syncthreads();
-        return;
-    }
+/* By one thread. A row that the slow kernel does has a record of its own. */
+static __device__ __forceinline__ void store_record(const softmax_job &job, const loss_case &c, int64_t row) {
+    const loss_record record = {c.f, c.rest, c.z, c.maximum, c.k, c.way};
+    if (c.way != ROW_BY_ANY) *record_of(job, row) = record;
+}
+
+template <int TYPE, typename MODE> static __device__ __forceinline__ void loss_rows(const softmax_job &job, const stream_shape &shape) {
+    const int VECTORS = LANE_SCORES / packed<TYPE>::per, bytes = packed<TYPE>::bytes;
     const uint32_t nothing = TYPE == ELEMENT_FLOAT32 ? 0xff800000u : TYPE == ELEMENT_BFLOAT16 ? 0xff80ff80u : 0xfc00fc00u;
-    piece<TYPE, VECTORS> p;
-    float v[N];
-    loss_note note;
-    fetch(p, x, shape, first, lane, 32, nothing);
+    const bool STREAM = MODE::stream, ANY = MODE::any, RECORDS = MODE::records;
+    loss_board &board = the_board<loss_board>();
+    const int warp = (int)(threadIdx.x >> 5), warps = (int)(blockDim.x >> 5);
+    const unsigned rank = cluster_rank(), cluster = cluster_blocks();
+    const int part_first = (int)rank * warps * SOFTMAX_BLOCK_COLUMNS, first = part_first + warp * SOFTMAX_BLOCK_COLUMNS;
+    const int part_last = min((int)job.columns, part_first + warps * SOFTMAX_BLOCK_COLUMNS);
+    const row_shape its = {job.columns, !ANY || shape.row.vectors};
+    row_ring<1, loss_board> ring(board.full, shape, part_last - part_first, bytes);
+    int row, end, step;
+    uint32_t turn = 0;
+    rows_of_block<STREAM>(shape, (int)job.rows, cluster, row, end, step);
+    if (threadIdx.x == 0) {
+        for (int s = 0; STREAM && s < shape.stages; s++) gate_begin(&board.full[s]);
+        if (cluster > 1) begin_parts(board.exchange, cluster);
+        gates_begun();
+    }
+    if (cluster > 1) {
+        cluster_arrive();
+        cluster_wait();
+    } else if (STREAM) {
+        __syncthreads();
+    }
+    auto ask = [&](int stage, int its_row) {
+        if (its_row >= end) return;
+        ring.expect(stage);
+        ring.fill(stage, 0, flat_row(job.x, its_row) + part_first * bytes);
+    };
+    if (STREAM && threadIdx.x == 0)
+        for (int s = 0; s < shape.stages; s++) ask(s, row + s * step);
+    for (; row < end; row += step, turn++) {
+        const unsigned planned = RECORDS ? 0 : turn % PLANNED_ROWS;
+        /* each warp in turn, for a processor's four parts to share */
+        const int reader = (int)((turn + blockIdx.x) % (unsigned)warps), planner = reader + 1 == warps ? 0 : reader + 1;
+        float v[LANE_SCORES], m1, m2;
+        if (!RECORDS && planned == 0) {
+            __syncthreads(); /* the rows before are written */
+            if (warp == 0) {
+                if (turn != 0) finish_rows(board.cases, job, row - PLANNED_ROWS * step, end, step, part_first, part_last);
+                plan_rows(board.cases, job, row, end, step); /* read from the next barrier on */
+            }
+        }
+        {
+            piece<TYPE, VECTORS> p;
+            if (STREAM) {
+                ring.wait();
+                take(p, ring.current(0) + warp * SOFTMAX_BLOCK_COLUMNS * bytes, part_last - first, nothing);
+            } else {
+                fetch(p, ANY ? row_of(job, job.x, row) : flat_row(job.x, row), its, first, (int)(threadIdx.x & 31), 32, nothing);
+            }
+            if (RECORDS && warp == planner) plan_recorded<TYPE>(board.cases[0], job, row);
+            two_largest(p, m1, m2);
 #pragma unroll
-    for (int i = 0; i < N; i++) v[i] = p.get(i);
-    note = sum_scores<N>(v);
-    share_note(notes, &note, block, cluster);
+            for (int j = 0; j < LANE_SCORES; j++) v[j] = p.get(j);
+        }
+        const block_sums sums = sum_block<ARITHMETIC_32, LANE_SCORES, 0, false, 1>(m1, m2, v, SOFTMAX_BLOCK_COLUMNS);
+        if ((threadIdx.x & 31) == 0) board.sums[warp] = sums;
+        __syncthreads();
+        if (STREAM && threadIdx.x == 0) ask(ring.stage, row + shape.stages * step);
+        if (STREAM) ring.next();
+        if (warp == reader) {
+            read_out<ANY>(board, board.cases[planned], job, row, warps, rank, cluster, turn);
+            if (RECORDS && rank == 0 && (threadIdx.x & 31) == 0) store_record(job, board.cases[0], row);
+        }
+        __syncthreads();
+        if (job.out.data)
+            write_gradient<TYPE, VECTORS>(board, ANY ? row_of(job, job.x, row) : flat_row(job.x, row), ANY ? row_of(job, job.out, row) : flat_row(job.out, row), its,
+                                          first, v);
+        if (board.way == ROW_BY_ANY && rank == 0 && warp == 0) softmax_loss_slow_row(job, row, &board.any_parts);
+    }
+    if (RECORDS || turn == 0) return;
     __syncthreads();
-    if (!out || answer.way == answer.BY_ANY) return;
-    write_gradient<TYPE, VECTORS>(answer, note, x, out, shape, first, v);
-    if (answer.way != answer.RESULTS) return;
-    __syncthreads();
-    /* the target's own, by the lane that wrote there */
-    const int64_t at = work.r.target - first;
-    if (at >= 0 && at < SOFTMAX_BLOCK_COLUMNS && (int)(at / per % 32) == lane)
-        store_real(out + work.r.target * packed<TYPE>::bytes, job.out.type, answer.target);
+    if (warp == 0) finish_rows(board.cases, job, row - (int)((turn - 1) % PLANNED_ROWS + 1) * step, end, step, part_first, part_last);
 }
 
-/* FEW: up to 8 workers and a clerk, with 64 registers each; else up to 16. */
-template <int TYPE, bool FEW>
-static __global__ void __launch_bounds__(FEW ? 320 : 544, FEW ? 3 : 2) loss_row_kernel(const __grid_constant__ softmax_job job, row_shape shape) {
-    loss_rows<TYPE>(job, shape);
+#ifndef LOSS_REGISTERS
+#define LOSS_REGISTERS 64
+#endif
+template <int TYPE, typename MODE>
+static __global__ void __maxnreg__(LOSS_REGISTERS) loss_row_kernel(const __grid_constant__ softmax_job job, stream_shape shape) {
+    loss_rows<TYPE, MODE>(job, shape);
 }
 
 template <int TYPE> static cudaError_t launch_loss_rows(const softmax_job *job, const cuda_shape *shape) {
-    const row_shape rows = {job->columns, shape->vectors != 0};
-    const size_t shared = sizeof(loss_note) * (size_t)(shape->warps * shape->cluster);
-    const launch_shape l = launch_of(job->rows * shape->cluster, 32 * (shape->warps + 1), shape->cluster, shared, (cudaStream_t)job->stream);
+    const int slice = shape->warps * SOFTMAX_BLOCK_COLUMNS * packed<TYPE>::bytes, turns = shape->turns > 0 ? shape->turns : 1;
+    const stream_shape stream = {{job->columns, shape->vectors != 0}, shape->stages, slice, turns};
+    launch_shape l = launch_of((job->rows + turns - 1) / turns * shape->cluster, 32 * shape->warps, shape->cluster, (size_t)board_bytes<loss_board>(),
+                               (cudaStream_t)job->stream);
     if (job->rows == 0) return cudaSuccess;
-    if (shape->warps <= 8) return launch(l, loss_row_kernel<TYPE, true>, *job, rows);
-    return launch(l, loss_row_kernel<TYPE, false>, *job, rows);
+    if (shape->stages == 0 && shape->records) return launch(l, loss_row_kernel<TYPE, loss_direct>, *job, stream);
+    if (shape->stages == 0) return launch(l, loss_row_kernel<TYPE, loss_any>, *job, stream);
+    l.shared += (size_t)(shape->stages * slice);
+    if (shape->records) return launch_resident(l, shape->multiprocessors, loss_row_kernel<TYPE, loss_recorded>, *job, stream);
+    return launch_resident(l, shape->multiprocessors, loss_row_kernel<TYPE, loss_planned>, *job, stream);
 }
 
 #endif

@@ -18,6 +18,16 @@ static __device__ __forceinline__ int32_t lanes_sum_signed(int32_t x) { return _
 /* a b rounded toward zero: in the product's own binade, and never infinite unless a or b is. */
 static __device__ __forceinline__ float multiply_toward_zero(float a, float b) { return __fmul_rz(a, b); }
 
+/* x as a double. Volatile: converted where it is needed, for a lane's elements kept as doubles would take twice the registers that there are. */
+static __device__ __forceinline__ double widened(float x) {
+    double y;
+    asm volatile("cvt.f64.f32 %0, %1;" : "=d"(y) : "f"(x));
+    return y;
+}
+
+/* What was made of x before this is made again after it, and not kept in registers. */
+static __device__ __forceinline__ void make_again(uint32_t &x) { asm volatile("" : "+r"(x)); }
+
 static __device__ __forceinline__ void prefetch_to_l2(const void *p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 
 /* `bytes` bytes from p on, in one instruction where there is one; both multiples of 16. */
@@ -183,6 +193,46 @@ template <typename T> static __device__ __forceinline__ T *address_in_block(T *m
     (void)rank;
     return mine;
 }
+#endif
+
+/* ---- Gates: words of shared memory that are waited at, one phase after another: until one arrival and all bytes that it said to expect. Bytes
+ * come by copies in the background and by words from other blocks of the cluster. Hopper and later; nobody asks for them elsewhere. ---------- */
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+static __device__ __forceinline__ uint32_t in_shared(const void *p) { return (uint32_t)__cvta_generic_to_shared(p); }
+static __device__ __forceinline__ void gate_begin(uint64_t *gate) { asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(in_shared(gate))); }
+/* Gates that were begun can be used once a barrier has been passed. */
+static __device__ __forceinline__ void gates_begun() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+static __device__ __forceinline__ void gate_expect(uint64_t *gate, uint32_t bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(in_shared(gate)), "r"(bytes) : "memory");
+}
+/* phase: the lowest bit of its number, from 0. Its scope is the thread block: the cluster's would empty the first-level cache each time, and what
+ * came in the background is in shared memory. */
+static __device__ __forceinline__ void gate_wait(uint64_t *gate, uint32_t phase) {
+    asm volatile("{ .reg .pred p; again: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; @!p bra again; }" ::"r"(in_shared(gate)),
+                 "r"(phase)
+                 : "memory");
+}
+/* Of multiples of 16 bytes. */
+static __device__ __forceinline__ void copy_in_background(void *to, const void *from, uint32_t bytes, uint64_t *gate) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(in_shared(to)), "l"(from), "r"(bytes),
+                 "r"(in_shared(gate))
+                 : "memory");
+}
+/* To where the cluster's block `rank` has `slot`, and 8 bytes to its gate. */
+static __device__ __forceinline__ void send_word(uint64_t *slot, uint64_t *gate, unsigned rank, uint64_t word) {
+    uint32_t there, gate_there;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(in_shared(slot)), "r"(rank));
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(gate_there) : "r"(in_shared(gate)), "r"(rank));
+    asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b64 [%0], %1, [%2];" ::"r"(there), "l"(word), "r"(gate_there) : "memory");
+}
+#else
+static __device__ __forceinline__ void gate_begin(uint64_t *) {}
+static __device__ __forceinline__ void gates_begun() {}
+static __device__ __forceinline__ void gate_expect(uint64_t *, uint32_t) {}
+static __device__ __forceinline__ void gate_wait(uint64_t *, uint32_t) {}
+static __device__ __forceinline__ void copy_in_background(void *, const void *, uint32_t, uint64_t *) {}
+static __device__ __forceinline__ void send_word(uint64_t *, uint64_t *, unsigned, uint64_t) {}
 #endif
 
 #endif

@@ -45,6 +45,13 @@ template <int TYPE, int VECTORS> struct piece {
         packed<TYPE>::unpack(word[i / per_word], x);
         return x[i % per_word];
     }
+
+    /* Between two sweeps: elements are unpacked once more, where unpacked they would take more registers. */
+    __device__ __forceinline__ void unpack_again() {
+        const int packed_words = packed<TYPE>::bytes == 2 ? VECTORS * 4 : 0;
+#pragma unroll
+        for (int i = 0; i < packed_words; i++) make_again(word[i]);
+    }
 };
 
 /* How a row's columns are fetched and stored. */

@@ -78,7 +78,7 @@ extern "C" softmax_status __wrap_softmax_run_cpu(const softmax_job *job)
     static const char *wanted = getenv("SOFTMAX_CUDA_KERNEL");
     static bool reports = atexit(report) == 0;
     const int named = wanted && *wanted ? softmax_cuda_kernel_named(wanted) : CUDA_ANY_KERNEL;
-    const cuda_device device = {90, 132};
+    const cuda_device device = {90, softmax_cuda_is_gradient(job->op) ? 3 : 132};
     cuda_shape shape;
     if (!reports)
         return __real_softmax_run_cpu(job);

@@ -69,6 +69,14 @@ static inline cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cud
     return cudaSuccess;
 }
 template <typename F> static inline cudaError_t cudaFuncSetAttribute(F *, cudaFuncAttribute, int) { return cudaSuccess; }
+template <typename F> static inline cudaError_t cudaOccupancyMaxActiveClusters(int *clusters, F *, const cudaLaunchConfig_t *) {
+    *clusters = 3; /* few: they take one row after another */
+    return cudaSuccess;
+}
+template <typename F> static inline cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, F *, int, size_t) {
+    *blocks = 1;
+    return cudaSuccess;
+}
 
 /* The running thread's; set at every switch. */
 inline dim3 threadIdx, blockIdx, blockDim, gridDim;
@@ -357,6 +365,8 @@ static inline float multiply_toward_zero(float a, float b) {
 }
 static inline void let_next_kernel_start() {}
 static inline void wait_for_previous_kernel() {}
+static inline double widened(float x) { return (double)x; }
+static inline void make_again(uint32_t &) {}
 static inline void prefetch_to_l2(const void *) {}
 static inline float flush_to_zero(float x) { return fabsf(x) < 0x1p-126f ? 0.0f : x; }
 static inline uint32_t pack_bfloat16(float a, float b) { return (uint32_t)round_to_bfloat16(a) | (uint32_t)round_to_bfloat16(b) << 16; }
@@ -427,5 +437,51 @@ static inline void wait_for_warps(int number, int threads) { emulator::wait_at(e
 static inline double nearly_inverse(double x) { return 1.0 / x; }
 static inline float __frcp_rn(float x) { return 1.0f / x; }
 static inline float __fmul_rn(float a, float b) { return a * b; }
+
+/* A gate's word. Bytes come at once. */
+struct emulated_gate {
+    int32_t bytes;
+    int16_t arrivals;
+    uint16_t phase;
+};
+static inline void gate_step(uint64_t *gate, int bytes, int arrivals) {
+    emulated_gate g;
+    memcpy(&g, gate, sizeof g);
+    g.bytes += bytes;
+    g.arrivals = (int16_t)(g.arrivals - arrivals);
+    if (g.bytes == 0 && g.arrivals == 0) {
+        g.arrivals = 1;
+        g.phase++;
+    }
+    memcpy(gate, &g, sizeof g);
+}
+static inline void gate_begin(uint64_t *gate) {
+    emulated_gate g = {0, 1, 0};
+    memcpy(gate, &g, sizeof g);
+}
+static inline void gates_begun() {}
+static inline void gate_expect(uint64_t *gate, uint32_t bytes) { gate_step(gate, (int)bytes, 1); }
+static inline void gate_wait(uint64_t *gate, uint32_t phase) {
+    emulated_gate g;
+    for (long turns = 0;; turns++) {
+        memcpy(&g, gate, sizeof g);
+        if ((g.phase & 1u) != phase) return;
+        if (turns > 1000000) {
+            fprintf(stderr, "emulator: thread %u of block %u waits for a gate's phase %u; it expects %d bytes and %d arrivals in phase %u\n", threadIdx.x,
+                    blockIdx.x, phase, g.bytes, g.arrivals, g.phase);
+            abort();
+        }
+        emulator::yield();
+    }
+}
+static inline void copy_in_background(void *to, const void *from, uint32_t bytes, uint64_t *gate) {
+    if (bytes % 16 || (uintptr_t)from % 16 || (uintptr_t)to % 16) abort();
+    memcpy(to, from, bytes);
+    gate_step(gate, -(int)bytes, 0);
+}
+static inline void send_word(uint64_t *slot, uint64_t *gate, unsigned rank, uint64_t word) {
+    *address_in_block(slot, rank) = word;
+    gate_step(address_in_block(gate, rank), -8, 0);
+}
 
 #endif
