@@ -12,34 +12,71 @@
 
 static const float largest_float = 0x1.fffffep127f;
 
-/* The word that stands for missing columns of y: none of them counts in any sum. */
-template <int TYPE> static __device__ __forceinline__ uint32_t missing_y(bool is_log) {
-    if (!is_log) return 0;
-    return TYPE == ELEMENT_FLOAT32 ? 0xff800000u : TYPE == ELEMENT_BFLOAT16 ? 0xff80ff80u : 0xfc00fc00u;
-}
-
 /* ---- The digits of what a lane holds ------------------------------------------------------------------------------------------------------- */
 
 /* log_softmax: dy where y is not -inf. */
 static __device__ __forceinline__ float counted(float y, float dy) { return y >= -largest_float ? dy : 0.0f; }
 
-/* The size of a lane's largest term, as bits that compare like it: of a product, toward zero. A NaN or infinity in y or dy shows as such. */
+/* The largest and the smallest of y, and the largest size of dy, of what a lane holds; NaN where one is. */
+typedef struct extremes {
+    float top, bottom, size;
+} extremes;
+
+/* 16-bit numbers in pairs, as they lie in a word. */
+template <int TYPE> static __device__ __forceinline__ uint32_t larger_pair_or_nan(uint32_t a, uint32_t b) {
+    return TYPE == ELEMENT_BFLOAT16 ? larger_or_nan_bfloat16(a, b) : larger_or_nan_float16(a, b);
+}
+template <int TYPE> static __device__ __forceinline__ uint32_t smaller_pair(uint32_t a, uint32_t b) {
+    return TYPE == ELEMENT_BFLOAT16 ? smaller_bfloat16(a, b) : smaller_float16(a, b);
+}
+
+template <int TYPE, int VECTORS>
+static __device__ __forceinline__ extremes extremes_of(const piece<TYPE, VECTORS> &y, const piece<TYPE, VECTORS> &dy) {
+    extremes e = {-INFINITY, INFINITY, 0.0f};
+    if (TYPE == ELEMENT_FLOAT32) {
+#pragma unroll
+        for (int i = 0; i < y.elements; i++) {
+            e.top = max_or_nan(e.top, y.get(i));
+            e.bottom = fminf(e.bottom, y.get(i));
+            e.size = max_or_nan(e.size, fabsf(dy.get(i)));
+        }
+        return e;
+    }
+    uint32_t top = y.word[0], bottom = y.word[0], size = dy.word[0] & 0x7fff7fffu;
+    float a[2], b[2], c[2];
+#pragma unroll
+    for (int i = 1; i < VECTORS * 4; i++) {
+        top = larger_pair_or_nan<TYPE>(top, y.word[i]);
+        bottom = smaller_pair<TYPE>(bottom, y.word[i]);
+        size = larger_pair_or_nan<TYPE>(size, dy.word[i] & 0x7fff7fffu);
+    }
+    packed<TYPE>::unpack(top, a);
+    packed<TYPE>::unpack(bottom, b);
+    packed<TYPE>::unpack(size, c);
+    e.top = max_or_nan(a[0], a[1]);
+    e.bottom = fminf(b[0], b[1]);
+    e.size = max_or_nan(c[0], c[1]);
+    return e;
+}
+
+/* The size of a lane's largest term, as bits that compare like it: of a product, toward zero. A NaN or infinity in y or dy shows as such.
+ * missing: a column of log_softmax that does not count is among the lane's. */
 template <bool LOG, int TYPE, int VECTORS>
-static __device__ __forceinline__ uint32_t largest_term(const piece<TYPE, VECTORS> &y, const piece<TYPE, VECTORS> &dy) {
-    uint32_t largest = 0;
+static __device__ __forceinline__ uint32_t largest_term(const piece<TYPE, VECTORS> &y, const piece<TYPE, VECTORS> &dy, bool &missing) {
+    float size = 0.0f;
+    missing = false;
+    if (LOG) {
+        const extremes e = extremes_of(y, dy);
+        missing = e.bottom < -largest_float;
+        if (!(e.top <= largest_float)) return 0x7fffffffu; /* NaN, +inf */
+        if (!missing || !(e.size <= largest_float)) return float_bits(e.size);
+    }
 #pragma unroll
     for (int i = 0; i < y.elements; i++) {
-        float a = y.get(i), b = dy.get(i), x;
-        if (LOG) {
-            x = counted(a, b);
-            if (!(a <= largest_float)) x = a; /* NaN, +inf */
-            if (!(b - b == 0.0f)) x = b;
-        } else {
-            x = multiply_toward_zero(a, b);
-        }
-        largest = max(largest, float_bits(x) & 0x7fffffffu);
+        const float a = y.get(i), b = dy.get(i);
+        size = max_or_nan(size, fabsf(LOG ? counted(a, b) : multiply_toward_zero(a, b)));
     }
-    return largest;
+    return float_bits(size);
 }
 
 /* Products whose largest is out of the range where its float tells its exponent: by the doubles' exponents. */
@@ -63,7 +100,8 @@ template <bool LOG, int TYPE, int VECTORS>
 static __device__ __forceinline__ block_digits sum_block(piece<TYPE, VECTORS> &y, piece<TYPE, VECTORS> &dy, int lanes) {
     const bool whole = VECTORS * packed<TYPE>::per == 32; /* a block of 1024 columns: all lanes */
     block_digits d = no_digits();
-    uint32_t largest = largest_term<LOG>(y, dy);
+    bool missing;
+    uint32_t largest = largest_term<LOG>(y, dy, missing);
     int e;
     bool exact_in_float = LOG;
     largest = whole ? lanes_max(largest) : group_max(largest, lanes);
@@ -88,7 +126,10 @@ static __device__ __forceinline__ block_digits sum_block(piece<TYPE, VECTORS> &y
     lane_digits sums = digits_begin(e);
     y.unpack_again();
     dy.unpack_again();
-    if (LOG) {
+    if (LOG && !__any_sync(EVERY_LANE, missing)) {
+#pragma unroll
+        for (int i = 0; i < y.elements; i++) digits_add(sums, widened(dy.get(i)));
+    } else if (LOG) {
 #pragma unroll
         for (int i = 0; i < y.elements; i++) digits_add(sums, widened(counted(y.get(i), dy.get(i))));
     } else if (exact_in_float) {
@@ -179,7 +220,7 @@ static __global__ void __launch_bounds__(32 * GROUP_WARPS, 3) row_groups(const _
             row = job.rows - 1;
             its.columns = 0;
         }
-        fetch(y, row_of(job, job.x, row), its, 0, lane & (lanes - 1), lanes, missing_y<TYPE>(LOG));
+        fetch(y, row_of(job, job.x, row), its, 0, lane & (lanes - 1), lanes, 0);
         fetch(dy, row_of(job, job.dy, row), its, 0, lane & (lanes - 1), lanes, 0);
         sum = read_digits(sum_block<LOG>(y, dy, lanes));
         store_gradient<LOG>(y, dy, gradient_of<float>(LOG, sum.sum), sum.flags, row_of(job, job.out, row), its, as_float, 0, lane & (lanes - 1), lanes);
@@ -249,10 +290,10 @@ static __device__ __forceinline__ void rows_of_blocks(const softmax_job &job, co
         piece<TYPE, VECTORS> y, dy;
         if (STREAM) {
             ring.wait();
-            take(y, ring.current(0) + warp * SOFTMAX_BLOCK_COLUMNS * bytes, part_last - first, missing_y<TYPE>(LOG));
+            take(y, ring.current(0) + warp * SOFTMAX_BLOCK_COLUMNS * bytes, part_last - first, 0);
             take(dy, ring.current(1) + warp * SOFTMAX_BLOCK_COLUMNS * bytes, part_last - first, 0);
         } else {
-            fetch(y, row_of(job, job.x, row), its, first, lane, 32, missing_y<TYPE>(LOG));
+            fetch(y, row_of(job, job.x, row), its, first, lane, 32, 0);
             fetch(dy, row_of(job, job.dy, row), its, first, lane, 32, 0);
         }
         const block_digits mine = sum_block<LOG>(y, dy, 32);

@@ -35,8 +35,7 @@ typedef struct cuda_shape {
     int rows;    /* CUDA_BLOCK: rows of a thread block */
     int ahead;   /* a row (CUDA_WARP: a thread block's rows) is on its way to the L2 cache so many before its turn; 0: not */
     int stages;  /* of rows on their way in shared memory; 0: none */
-    int flat;    /* gradients: rows in one dimension, of whole vectors, and nothing but the fast results */
-    int turns;   /* rows that a thread block takes one after another; 0: as many as it likes */
+    int turns;   /* without stages: rows that a thread block takes one after another */
     int records; /* cross-entropy: losses and targets' gradients are left to the sum over rows */
     int row_lanes;    /* CUDA_WARP: lanes that hold a row */
     int lane_columns; /* ... columns of a row in a lane */

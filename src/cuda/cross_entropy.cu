@@ -6,8 +6,8 @@
 
 /* ---- Sums over rows ----------------------------------------------------------------------------------------------------------------------- */
 
-#define SUM_THREADS 256
-#define SUM_ROWS 256 /* of a thread block, up to MOST_SUM_BLOCKS of them */
+#define SUM_THREADS 128
+#define SUM_ROWS 128 /* of a thread block, up to MOST_SUM_BLOCKS of them */
 #define MOST_SUM_BLOCKS 1056
 
 /* A warp's accumulators into the first lane's, then into the whole. */
@@ -96,12 +96,14 @@ static __device__ double read_divided(const wide_sum *whole, double divisor) {
 }
 
 /* The losses of all rows into one, and what rows left to do here. */
-static __global__ void __launch_bounds__(SUM_THREADS) sum_losses(const __grid_constant__ softmax_job job) {
+template <bool RECORDS> static __global__ void __launch_bounds__(SUM_THREADS) sum_losses(const __grid_constant__ softmax_job job) {
     loss_scratch *sums = (loss_scratch *)job.scratch;
     accumulator terms = accumulator_empty(), z_loss = accumulator_empty();
     uint32_t nans = 0, infinities = 0;
     for (int64_t row = (int64_t)blockIdx.x * SUM_THREADS + threadIdx.x; row < job.rows; row += (int64_t)gridDim.x * SUM_THREADS) {
-        loss_value loss = loss_of_record(job, row);
+        const loss_record *record = record_of(job, row);
+        loss_value loss = {record->f, record->rest};
+        if (RECORDS) loss = loss_of_record(job, row, uniform_factor(job));
         double sum = loss.terms + loss.z_loss;
         if (sum - sum == 0.0) {
             accumulator_add_double(&terms, loss.terms);
@@ -111,7 +113,7 @@ static __global__ void __launch_bounds__(SUM_THREADS) sum_losses(const __grid_co
         }
     }
     add_to_wide(&sums->terms, terms);
-    add_to_wide(&sums->z_loss, z_loss);
+    if (job.z_loss != 0.0) add_to_wide(&sums->z_loss, z_loss);
     add_count(&sums->count[LOSS_NANS], nans);
     add_count(&sums->count[LOSS_INFINITIES], infinities);
     if (job.loss.data && is_last_block(&sums->losses_done) && threadIdx.x == 0) {
@@ -164,6 +166,7 @@ cudaError_t softmax_cuda_cross_entropy(const softmax_job *job, const cuda_shape 
     if (job->reduction != SOFTMAX_NONE) error = cudaMemsetAsync(job->scratch, 0, loss_scratch_bytes(), stream);
     if (error == cudaSuccess && job->reduction == SOFTMAX_MEAN) error = launch(l, sum_targets, *job);
     if (error == cudaSuccess) error = launch_rows(job, shape);
-    if (error == cudaSuccess && job->reduction != SOFTMAX_NONE && (job->loss.data || shape->records)) error = launch(l, sum_losses, *job);
+    if (error == cudaSuccess && job->reduction != SOFTMAX_NONE && (job->loss.data || shape->records))
+        error = shape->records ? launch(l, sum_losses<true>, *job) : launch(l, sum_losses<false>, *job);
     return error;
 }

@@ -67,15 +67,15 @@ static int is_plain_loss(const softmax_job *job)
 
 /* ---- The table ---------------------------------------------------------------------------------------------------- */
 
-enum { BLOCK_WARPS = 8, CLUSTER_WARPS = 16, MOST_CLUSTER = 16, SHORT_COLUMNS = 512 };
+enum { MOST_WARPS = 16, MOST_CLUSTER = 16, SHORT_COLUMNS = 512 };
 
-/* A warp holds SOFTMAX_BLOCK_COLUMNS columns; clusters are doubled until `warps`, in the largest cluster CLUSTER_WARPS, hold a row's part. */
-static void spread_row(const softmax_job *job, int warps, cuda_shape *shape)
+/* A warp holds SOFTMAX_BLOCK_COLUMNS columns; clusters are doubled until MOST_WARPS hold a row's part. */
+static void spread_row(const softmax_job *job, cuda_shape *shape)
 {
     int blocks = (int)((job->columns + SOFTMAX_BLOCK_COLUMNS - 1) / SOFTMAX_BLOCK_COLUMNS);
     shape->cluster = 1;
     shape->warps = blocks;
-    while (shape->warps > (shape->cluster < MOST_CLUSTER ? warps : CLUSTER_WARPS)) {
+    while (shape->warps > MOST_WARPS) {
         shape->cluster *= 2;
         shape->warps = (blocks + shape->cluster - 1) / shape->cluster;
     }
@@ -97,33 +97,29 @@ static int can_record(const softmax_job *job)
     return one;
 }
 
-/* How rows come: docs/results. Rows on their way in shared memory pay where a row's exchange takes long and its instructions are many; elsewhere
- * what many short-lived thread blocks ask for lies closer together in memory. */
+/* How rows come: docs/results. A stream of rows hides exchanges and long chains of instructions; what many short-lived thread blocks ask for lies
+ * closer together in memory. */
 static void choose_turns(const softmax_job *job, const cuda_device *device, cuda_shape *shape)
 {
-    int loss = job->op == OPERATION_CROSS_ENTROPY, wide = job->x.type == ELEMENT_FLOAT32, single = shape->warps * shape->cluster == 1;
-    shape->flat = can_stream(job, device, shape) && (loss ? job->z_loss == 0.0 : job->out.type == job->x.type);
-    shape->turns = loss ? 8 : shape->cluster == 1 ? 1 : shape->cluster < MOST_CLUSTER ? 4 : 8;
-    if (!shape->flat)
+    int loss = job->op == OPERATION_CROSS_ENTROPY, wide = job->x.type == ELEMENT_FLOAT32;
+    int flat = can_stream(job, device, shape) && (loss ? job->z_loss == 0.0 : job->out.type == job->x.type);
+    shape->turns = shape->cluster == 1 ? 1 : loss && !wide ? 8 : 4;
+    shape->records = flat && loss && can_record(job);
+    if (loss && !shape->records)
+        shape->turns = 8;
+    if (!flat || shape->records)
         return;
-    shape->records = loss && can_record(job);
-    if (loss && shape->records && shape->cluster == 1 && wide)
-        shape->turns = 1;
-    else if (loss)
-        shape->stages = 1;
-    else if (wide)
-        shape->stages = shape->cluster == MOST_CLUSTER && job->op == OPERATION_LOG_SOFTMAX_BACKWARD;
-    else if (single && job->op == OPERATION_SOFTMAX_BACKWARD)
-        shape->turns = 4;
+    if (loss || shape->cluster > 1)
+        shape->stages = loss || wide ? 1 : 2;
     else
-        shape->stages = shape->cluster == 1 ? 1 : 2;
+        shape->stages = !wide || shape->warps > 4;
 }
 
 int softmax_cuda_choose_gradient(const softmax_job *job, const cuda_device *device, cuda_kernel wanted,
                                  cuda_shape *shape)
 {
     int any = wanted == CUDA_ANY_KERNEL, loss = job->op == OPERATION_CROSS_ENTROPY;
-    int64_t most = (int64_t)SOFTMAX_BLOCK_COLUMNS * (device->capability >= 90 ? MOST_CLUSTER * CLUSTER_WARPS : BLOCK_WARPS);
+    int64_t most = (int64_t)SOFTMAX_BLOCK_COLUMNS * (device->capability >= 90 ? MOST_CLUSTER * MOST_WARPS : MOST_WARPS);
     memset(shape, 0, sizeof *shape);
     shape->multiprocessors = device->multiprocessors;
     shape->kernel = CUDA_GENERIC;
@@ -138,7 +134,7 @@ int softmax_cuda_choose_gradient(const softmax_job *job, const cuda_device *devi
         shape->kernel = CUDA_WARP;
         return job->columns <= SHORT_COLUMNS;
     }
-    spread_row(job, loss || job->x.type != ELEMENT_FLOAT32 ? 16 : 8, shape);
+    spread_row(job, shape);
     choose_turns(job, device, shape);
     return any || wanted == shape->kernel;
 }

@@ -261,7 +261,6 @@ template <int TYPE, int VECTORS> static __device__ __forceinline__ void two_larg
  * with one factor; what is done once per row is left to the sum over rows. */
 struct loss_any { static const bool any = true, stream = false, records = false; };
 struct loss_planned { static const bool any = false, stream = true, records = false; };
-struct loss_recorded { static const bool any = false, stream = true, records = true; };
 struct loss_direct { static const bool any = false, stream = false, records = true; };
 
 /* By one warp: the row's case where all rows have one factor. Its loads are waited for no longer than those of the row. */
@@ -378,7 +377,6 @@ template <int TYPE> static cudaError_t launch_loss_rows(const softmax_job *job, 
     if (shape->stages == 0 && shape->records) return launch(l, loss_row_kernel<TYPE, loss_direct>, *job, stream);
     if (shape->stages == 0) return launch(l, loss_row_kernel<TYPE, loss_any>, *job, stream);
     l.shared += (size_t)(shape->stages * slice);
-    if (shape->records) return launch_resident(l, shape->multiprocessors, loss_row_kernel<TYPE, loss_recorded>, *job, stream);
     return launch_resident(l, shape->multiprocessors, loss_row_kernel<TYPE, loss_planned>, *job, stream);
 }
 
