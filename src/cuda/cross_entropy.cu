@@ -1,8 +1,9 @@
 /* Cross-entropy with its gradient on a GPU. Three kernels where the loss is a mean (the targets, whose number every gradient is divided by; the
  * rows; the sum of their losses), two where it is a sum, else one. loss_rows_*.cu have the rows that registers hold. */
-#include "loss_cases.cuh"
+#include "cross_entropy_any.cuh"
 #include "gradient.h"
 #include "launch.cuh"
+#include "loss_records.cuh"
 
 /* ---- Sums over rows ----------------------------------------------------------------------------------------------------------------------- */
 

@@ -95,48 +95,4 @@ static __device__ __noinline__ void finish_rows(const loss_case *cases, const so
     if (c.way != ROW_BY_ANY && c.target >= first && c.target < last) store_loss_of_row(job, row, finish_row(c, job, row));
 }
 
-/* ---- Records: rows with one factor g for all of their gradient ---------------------------------------------------------------------------- */
-
-/* target_gradient of such a row: p - 1 as minus the share of all others, times g. */
-static __device__ __forceinline__ double recorded_gradient(const loss_record &r, pair g, pair distance) {
-    const pair inverse = {1.0 / (r.f + r.rest), 0.0}, rest = {r.rest, 0.0}, minus_one = {-1.0, 0.0};
-    power e;
-    if (distance.hi == 0.0) return -pair_multiply(pair_multiply(rest, inverse), g).hi; /* the maximum itself, or a tie with it */
-    if (!(distance.hi < 690.0)) return -g.hi;                                          /* p is nothing beside 1 */
-    e = exp_pair((double)r.z, 0.0);
-    const double move = bits_double((uint64_t)(1023 + e.k - r.k) << 52);
-    e.f.hi *= move;
-    e.f.lo *= move;
-    return pair_multiply(g, pair_add(minus_one, pair_multiply(e.f, inverse))).hi;
-}
-
-/* A row's loss; writes what else there is once per row, and its target's gradient, whose other results have been written. The operations of finish_row
- * where weights are 1 and nothing is spread: many fewer, for a kernel that runs them once has to fetch them all. */
-static __device__ __forceinline__ loss_value loss_of_record(const softmax_job &job, int64_t row, pair g) {
-    const loss_record r = *record_of(job, row);
-    loss_value loss = {r.f, r.rest};
-    pair log = {0.0, 0.0};
-    if (r.way == ROW_DONE) return loss;
-    const int64_t target = load_index(flat_row(job.targets, row), job.targets.type);
-    loss.terms = r.way == ROW_NANS ? (double)NAN : 0.0;
-    loss.z_loss = 0.0;
-    if (fabsf(r.maximum) < INFINITY) {
-        const pair ratio = {r.rest / r.f, 0.0};
-        log = log1p_pair(ratio);
-    }
-    if (r.way == ROW_RESULTS) {
-        const pair distance = two_sum((double)r.maximum, -(double)r.z);
-        loss.terms = distance.hi <= DBL_MAX ? pair_add(distance, log).hi : distance.hi;
-        if (job.out.data) store_real(flat_row(job.out, row) + target * job.out.column_stride, job.out.type, recorded_gradient(r, g, distance));
-    } else if (target != job.ignore_index && (target < 0 || target >= job.columns)) {
-        report_bad_row(job, row);
-    }
-    if (job.row_logsumexp.data) {
-        const pair sum = two_sum((double)r.maximum, log.hi);
-        double l = fabsf(r.maximum) < INFINITY ? sum.hi + (sum.lo + (log.lo + 0.0)) : r.maximum != r.maximum ? (double)NAN : (double)r.maximum;
-        store_real(row_of(job, job.row_logsumexp, row), job.row_logsumexp.type, fabs(l) < 0x1p-1022 ? 0.0 : l);
-    }
-    return loss;
-}
-
 #endif

@@ -210,8 +210,49 @@ static void by_name(void)
     EXPECT(job, h200, CUDA_BLOCK, "none", 0, 0, 0);
 }
 
+/* Gradients: in which of the two ways rows come, and what losses leave to their sum. */
+static void by_turns(void)
+{
+    static const struct {
+        operation op;
+        element type;
+        int64_t columns, shift;
+        softmax_reduction reduction;
+        int warps, cluster, stages, turns, records;
+    } on_h200[] = {
+        {OPERATION_SOFTMAX_BACKWARD, ELEMENT_FLOAT32, 1024, 0, SOFTMAX_NONE, 1, 1, 0, 1, 0},
+        {OPERATION_SOFTMAX_BACKWARD, ELEMENT_FLOAT32, 4096, 0, SOFTMAX_NONE, 4, 1, 0, 1, 0},
+        {OPERATION_SOFTMAX_BACKWARD, ELEMENT_FLOAT32, 8192, 0, SOFTMAX_NONE, 8, 1, 1, 1, 0},
+        {OPERATION_SOFTMAX_BACKWARD, ELEMENT_FLOAT32, 8192, 1, SOFTMAX_NONE, 8, 1, 0, 1, 0}, /* not of whole vectors */
+        {OPERATION_LOG_SOFTMAX_BACKWARD, ELEMENT_FLOAT32, 131072, 0, SOFTMAX_NONE, 16, 8, 1, 4, 0},
+        {OPERATION_LOG_SOFTMAX_BACKWARD, ELEMENT_BFLOAT16, 1024, 0, SOFTMAX_NONE, 1, 1, 1, 1, 0},
+        {OPERATION_SOFTMAX_BACKWARD, ELEMENT_FLOAT16, 32768, 0, SOFTMAX_NONE, 16, 2, 2, 4, 0},
+        {OPERATION_CROSS_ENTROPY, ELEMENT_FLOAT32, 4096, 0, SOFTMAX_MEAN, 4, 1, 0, 1, 1},
+        {OPERATION_CROSS_ENTROPY, ELEMENT_FLOAT32, 4096, 0, SOFTMAX_NONE, 4, 1, 1, 8, 0},
+        {OPERATION_CROSS_ENTROPY, ELEMENT_FLOAT32, 4096, 1, SOFTMAX_MEAN, 4, 1, 0, 8, 0},
+        {OPERATION_CROSS_ENTROPY, ELEMENT_BFLOAT16, 128256, 0, SOFTMAX_SUM, 16, 8, 0, 8, 1},
+    };
+    for (size_t i = 0; i < sizeof on_h200 / sizeof *on_h200; i++) {
+        softmax_job job = contiguous(on_h200[i].op, on_h200[i].type, 1000, on_h200[i].columns, on_h200[i].shift);
+        cuda_shape s;
+        int found;
+        job.reduction = on_h200[i].reduction;
+        if (job.op == OPERATION_CROSS_ENTROPY)
+            job.targets = (operand){.data = (char *)0x7f0000000000, .type = ELEMENT_INT64};
+        else
+            job.dy = job.x;
+        found = softmax_cuda_choose(&job, &h200, CUDA_ANY_KERNEL, &s);
+        CHECK(found && s.warps == on_h200[i].warps && s.cluster == on_h200[i].cluster &&
+                  s.stages == on_h200[i].stages && s.turns == on_h200[i].turns && s.records == on_h200[i].records,
+              "case %zu: %d warps, %d thread blocks, %d stages, %d turns, %d records", i, s.warps, s.cluster, s.stages, s.turns, s.records);
+        found = softmax_cuda_choose(&job, &a100, CUDA_ANY_KERNEL, &s);
+        CHECK(found && s.stages == 0 && s.records == 0, "case %zu: a stream without bulk copies", i);
+    }
+}
+
 int main(void)
 {
+    by_turns();
     by_width();
     by_layout();
     by_detail();
