@@ -136,6 +136,28 @@ static __device__ __forceinline__ bool take_block(const char *from, int count, c
     return true;
 }
 
+/* Rows whose results are a factor's or a difference's. whole: as of take_block. */
+template <typename T, typename LANES, bool LOG>
+static __device__ __forceinline__ void write_plain(const block_board &board, int warp, bool whole, char *out, int count, float *v) {
+    const arithmetic kind = cell<T>::kind;
+    const int ELEMENTS = LANES::elements;
+    const float4 factor = board.factors[warp];
+    const register_factor f = {factor.x, factor.y, factor.z, factor.w, false, kind != ARITHMETIC_32};
+    if (LANES::edge && !whole) {
+        if (LOG)
+            log_block<1>(board.answer, v + ELEMENTS - 1);
+        else
+            scale_block<kind, 1>(f, v + ELEMENTS - 1);
+        LANES::store_edge(out, count, v);
+        return;
+    }
+    if (LOG)
+        log_block<ELEMENTS>(board.answer, v);
+    else
+        scale_block<kind, ELEMENTS>(f, v);
+    LANES::store(out, count, v);
+}
+
 /* LANES: how a lane's columns are read and written. PARTS: of a block, see sum_block; 0: of blocks that are not full. ahead: rows that are on their
  * way to the L2 cache, so that this thread block's part of a row is there when its turn comes. SEVERAL: a thread block has as many rows as it has
  * times `split_into` warps, and they do not wait for one another: thread blocks of two warps would be more than can be started in time. Else split_into is the
@@ -184,21 +206,7 @@ static __device__ __forceinline__ void rows_of_blocks(const softmax_job &job, in
     }
     char *out = flat_row(job.out, row) + (int64_t)first * (int)sizeof(T);
     if (board.ordinary && !(LOG && job.op == OPERATION_LOGSUMEXP)) {
-        const float4 factor = board.factors[warp];
-        const register_factor f = {factor.x, factor.y, factor.z, factor.w, false, kind != ARITHMETIC_32};
-        if (LANES::edge && !whole) {
-            if (LOG)
-                log_block<1>(board.answer, v + ELEMENTS - 1);
-            else
-                scale_block<kind, 1>(f, v + ELEMENTS - 1);
-            LANES::store_edge(out, count, v);
-            return;
-        }
-        if (LOG)
-            log_block<ELEMENTS>(board.answer, v);
-        else
-            scale_block<kind, ELEMENTS>(f, v);
-        LANES::store(out, count, v);
+        write_plain<T, LANES, LOG>(board, warp, whole, out, count, v);
         return;
     }
     const bool leads = rank == 0 && warp == 0;

@@ -2,7 +2,7 @@
 #include "rows_launch.cuh"
 
 template <typename LANES, bool LOG, int PARTS, bool CLUSTER>
-static __global__ void __maxnreg__(LANES::edge ? 64 : 56) rows(const __grid_constant__ softmax_job job, int split_into, int ahead) {
+static __global__ void __maxnreg__(LANES::edge && !CLUSTER ? 64 : 56) rows(const __grid_constant__ softmax_job job, int split_into, int ahead) {
     rows_of_blocks<float, LANES, LOG, PARTS, CLUSTER, false>(job, split_into, ahead);
 }
 
