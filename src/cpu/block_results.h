@@ -25,6 +25,12 @@ static inline int NAME(columns_to_alignment)(const REAL *y) {
 #define CALM 2
 #endif
 
+/* Before results go past the caches to y, some time before: the line that they share with what is before them is written by ordinary stores, which
+ * all stores after them would wait for. */
+static ALWAYS_INLINE void NAME(fetch_shared_line)(const void *y) {
+    if ((uintptr_t)y % 64) prefetch_line(y);
+}
+
 /* One vector. */
 static ALWAYS_INLINE VECTOR NAME(result)(VECTOR v, VECTOR hi, VECTOR lo, const NAME(factor) *f, int calm, int is_short) {
     VECTOR w = is_short ? V(mul)(v, hi) : V(fma)(v, hi, V(mul)(v, lo));

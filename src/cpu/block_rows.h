@@ -96,6 +96,7 @@ static void NAME(sum_group)(NAME(row_group) *g, NAME(lanes) *s, const softmax_jo
         const REAL *z = NAME(group_scores)(g, job, i);
         const ahead_lines ahead = {(uintptr_t)NAME(group_elements)(g, job, i) + (uintptr_t)(g->rows * columns * bytes), LANES * bytes};
         if (before) NAME(finish_group_row)(before, job, i, streams);
+        if (streams) NAME(fetch_shared_line)(NAME(row_of_results)(job, g->row + i));
         NAME(terms)(z, NULL, columns, magic[i], floor_score[i], ahead, keep ? NAME(group_terms)(g, job, i) : NULL, job->kind, &high[i], &low[i]);
     }
     s->high = I(sub)(I(load)(high), I(sub)(top_high, I(set)(NAME(bits_of)(HIGH_MAGIC))));

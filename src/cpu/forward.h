@@ -61,8 +61,12 @@ static int NAME(finish_later_terms)(const softmax_job *job, char *out, int64_t f
     return 1;
 }
 
+#define SHARED_LINES_FROM 2048 /* bytes of a row: shorter ones that share their lines do not go past the caches by choice */
+
 /* Results go past the caches, but for lines that are there already. */
 static int NAME(forward_streams)(const softmax_job *job) {
+    int64_t bytes = job->columns * element_bytes(job->out.type);
+    if (job->streaming == SOFTMAX_STREAMING_CHOOSE && bytes % 64 && bytes < SHARED_LINES_FROM) return 0;
     return job->out.data && job->op != OPERATION_LOGSUMEXP && job->out.data != job->x.data && softmax_cpu_streams(job);
 }
 
@@ -157,9 +161,11 @@ static void NAME(softmax_row)(const softmax_job *job, const place *p, REAL *term
     row_state row = row_state_empty();
     NAME(row_sum) sum = NAME(row_sum_begin)(&row);
     NAME(block_walk) walk;
+    const char *out = row_address(job, &job->out, p);
     for (NAME(walk_begin)(&walk, job, p, 0, job->columns); walk.count > 0; NAME(walk_on)(&walk)) {
         NAME(block) block;
         if (kept->waiting) NAME(kept_results)(job, kept, terms, walk.column, streams);
+        if (streams) NAME(fetch_shared_line)(out + walk.column * job->out.column_stride);
         NAME(walk_terms)(&walk, terms + walk.column, &block);
         NAME(row_sum_add)(&sum, &block, job->kind);
         kept->places[walk.column / SOFTMAX_BLOCK_COLUMNS] = NAME(place_in_row)(&block);
