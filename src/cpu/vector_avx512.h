@@ -254,7 +254,7 @@ static inline void stream_end(void) { _mm_sfence(); }
  * always inline: gcc 12 takes a call of a function that only prefetches for one that does nothing */
 static inline __attribute__((always_inline)) void prefetch_line(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T1); }
 
-/* the first place of b in the lanes of eight vectors, or how many lanes they have */
+/* vector_find.h's, from the masks of comparisons */
 static inline int vf_find_in_eight(const vf a[8], vf b) {
     __mmask16 k[8];
     uint64_t low, high;
@@ -263,13 +263,7 @@ static inline int vf_find_in_eight(const vf a[8], vf b) {
     high = _mm512_kunpackd(_mm512_kunpackw(k[7], k[6]), _mm512_kunpackw(k[5], k[4]));
     return low ? __builtin_ctzll(low) : high ? 64 + __builtin_ctzll(high) : 128;
 }
-static inline int vd_find_in_eight(const vd a[8], vd b) {
-    int at = 8 * VD_LANES;
-    for (int j = 7; j >= 0; j--) {
-        int lane = vd_find(a[j], b);
-        at = lane < VD_LANES ? j * VD_LANES + lane : at;
-    }
-    return at;
-}
+#define VECTOR_FINDS_IN_EIGHT
+#include "vector_find.h"
 
 #endif

@@ -223,22 +223,6 @@ static inline void stream_end(void) {}
 /* always inline: gcc 12 takes a call of a function that only prefetches for one that does nothing */
 static inline __attribute__((always_inline)) void prefetch_line(const void *p) { __builtin_prefetch(p, 0, 2); }
 
-/* the first place of b in the lanes of eight vectors, or how many lanes they have */
-static inline int vf_find_in_eight(const vf a[8], vf b) {
-    int at = 8 * VF_LANES;
-    for (int j = 7; j >= 0; j--) {
-        int lane = vf_find(a[j], b);
-        at = lane < VF_LANES ? j * VF_LANES + lane : at;
-    }
-    return at;
-}
-static inline int vd_find_in_eight(const vd a[8], vd b) {
-    int at = 8 * VD_LANES;
-    for (int j = 7; j >= 0; j--) {
-        int lane = vd_find(a[j], b);
-        at = lane < VD_LANES ? j * VD_LANES + lane : at;
-    }
-    return at;
-}
+#include "vector_find.h"
 
 #endif
