@@ -79,8 +79,9 @@ typedef enum softmax_reduction { SOFTMAX_NONE = 0, SOFTMAX_SUM = 1, SOFTMAX_MEAN
 typedef enum softmax_empty { SOFTMAX_EMPTY_NAN = 0, SOFTMAX_EMPTY_ZERO = 1 } softmax_empty;
 
 /* Whether the CPU writes results past the caches (non-temporal stores): it then need not read the memory that it overwrites, but who reads
- * the results soon finds them in memory. CHOOSE: as was measured to be faster: rows of at most 64 columns and other axes
- * than the last, where there are more bytes of results than the last cache holds. */
+ * the results soon finds them in memory. CHOOSE: where there are at least a quarter as many bytes of
+ * results as the last cache holds; rows of more than 64 columns only if not in place, and those shorter than 2 KB only if they
+ * are whole lines of 64 bytes. */
 typedef enum softmax_streaming { SOFTMAX_STREAMING_CHOOSE = 0, SOFTMAX_STREAMING_NEVER = 1, SOFTMAX_STREAMING_ALWAYS = 2 } softmax_streaming;
 
 /* DLPack's boolean type code, which Debian's header does not have yet. */
