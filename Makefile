@@ -39,16 +39,12 @@ bench: ## the CPU library beside its rivals and the ceilings; ARGS="--op softmax
 	@cmake --build $(BUILD) -j $(JOBS) --target softmax_bench softmax_bench_rivals >$(BUILD)/bench.log || { tail -20 $(BUILD)/bench.log; exit 1; }
 	@$(BENCH_VENV)/bin/python bench/cpu/bench.py --folder $(BUILD)/bench $(ARGS)
 
-check-gpu: setup ## the tests on the GPU; says so and ends well where there is none
-	@cmake -S . -B $(BUILD) >$(BUILD)/configure.log || { cat $(BUILD)/configure.log; exit 1; }
-	@if cmake --build $(BUILD) --target help | grep -q gpu_tests; then \
-		cmake --build $(BUILD) -j $(JOBS) --target gpu_tests >$(BUILD)/gpu.log || { tail -20 $(BUILD)/gpu.log; exit 1; }; \
-		bash tests/cuda/gpu_package.sh $(BUILD) && bash tests/cuda/check_gpu.sh $(BUILD)/gpu; \
-	else echo "check-gpu: nvcc was not found here; nothing was run"; fi
+check-gpu: ## the tests on the GPU; says so and ends well where there is none
+	@bash tests/cuda/build_gpu.sh check-gpu $(BUILD) gpu_tests; status=$$?; [ $$status -ne 77 ] || exit 0; [ $$status -eq 0 ] && bash tests/cuda/check_gpu.sh $(BUILD)/on-gpu/gpu
 
-bench-gpu: all ## the CUDA kernels beside rivals and ceilings (PyTorch's python3); ARGS="--quick --only softmax" asks for less
-	@bash tests/cuda/gpu_package.sh $(BUILD)
-	@PYTHONPATH=$(abspath $(BUILD))/gpu/python python3 bench/gpu/run.py --library $(BUILD)/libsoftmax.so --out $(BUILD)/bench-gpu $(ARGS)
+bench-gpu: ## the CUDA kernels beside rivals and ceilings (PyTorch's python3); ARGS="--quick --only softmax" asks for less
+	@bash tests/cuda/build_gpu.sh bench-gpu $(BUILD) softmax_shared softmax_command; status=$$?; [ $$status -ne 77 ] || exit 0; [ $$status -eq 0 ] && \
+		PYTHONPATH=$(abspath $(BUILD))/on-gpu/gpu/python python3 bench/gpu/run.py --library $(BUILD)/on-gpu/libsoftmax.so --out $(BUILD)/bench-gpu $(ARGS)
 
 install: all ## to PREFIX (/usr/local); DESTDIR is obeyed
 	@cmake --install $(BUILD) --prefix $(PREFIX)

@@ -24,7 +24,7 @@ def main():
     parser.add_argument("--rungs", action="store_true", help="every kernel of the library, not only the chosen one")
     parser.add_argument("--widths", type=lambda words: [int(word) for word in words.split(",")], help="of the forwards and backwards: 1024,50257")
     parser.add_argument("--no-compile", action="store_true", help="without torch.compile, which takes seconds a width and type to compile")
-    parser.add_argument("--only", default="softmax,log_softmax,backward,cross_entropy,small,ladder,axes,exponential,package")
+    parser.add_argument("--only", default="softmax,log_softmax,backward,cross_entropy,small,ladder,axes,options,exponential,package")
     arguments = parser.parse_args()
     try:
         import torch
@@ -36,6 +36,7 @@ def main():
         return 0
     sys.path.insert(0, str(HERE))
     import ladder
+    import options
     import tables
     from library import Library
     out = pathlib.Path(arguments.out)
@@ -62,6 +63,8 @@ def main():
         ladder.rungs(bench)
     if "axes" in wanted:
         ladder.axes(bench)
+    if "options" in wanted:
+        options.table(bench)
     if "exponential" in wanted:
         bench.exponential(build_exponential(out), [512, 4096, 32768], WIDTHS if not arguments.quick else [64, 1024, 16384])
     if "package" in wanted:

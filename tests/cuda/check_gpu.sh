@@ -1,35 +1,48 @@
 #!/bin/bash
-# check_gpu.sh FOLDER: runs the programs of the target gpu_tests, which are in FOLDER, on the GPU; from the repository's root.
+# check_gpu.sh FOLDER: runs the programs of the target gpu_tests, which are in FOLDER, on the GPU; from the repository's root, a few at a time.
 #   the library's own tests, their arrays moved to the GPU and back (through_device.c): hashes of every operation, type, option and layout against the
 #   golden ones, special rows, errors against MPFR; every call captured in a graph; every kernel against the CPU; compute-sanitizer over few of them;
-#   the Python package's tests that need a GPU, with the package that gpu_package.sh left in FOLDER/python
+#   the Python package's tests that need a GPU, with the package that build_gpu.sh left in FOLDER/python
 set -u
-folder=$1
-failed=0
+folder=$(cd "$1" && pwd)
+cores=$(nproc)
+at_once=$((cores > 16 ? 8 : (cores + 1) / 2))
+notes=$(mktemp -d)
+trap 'rm -rf "$notes"' EXIT
+export OMP_NUM_THREADS=$((cores > at_once ? 4 : 2)) OMP_WAIT_POLICY=passive XLA_PYTHON_CLIENT_PREALLOCATE=false
+running=0
 ran=0
 
-run() # words, command...
+# words, command...: in the background; what becomes of it is in a file of its own
+run()
 {
-    local words=$1 log status
-    shift
-    log=$(mktemp)
+    if [ $running -ge $at_once ]; then
+        wait -n
+        running=$((running - 1))
+    fi
+    running=$((running + 1))
+    ran=$((ran + 1))
+    one "$notes/$ran" "$@" &
+}
+
+one()
+{
+    local log=$1 words=$2 status begun=$SECONDS
+    shift 2
     "$@" >"$log" 2>&1
     status=$?
     if [ $status -eq 77 ]; then
-        echo "check-gpu: $(tail -1 "$log"); nothing was run"
-        rm -f "$log"
-        exit 0
-    fi
-    ran=$((ran + 1))
-    if [ $status -ne 0 ]; then
-        failed=$((failed + 1))
+        echo "skipped $words: $(tail -1 "$log")"
+        touch "$log.skipped"
+    elif [ $status -ne 0 ]; then
+        touch "$log.failed"
         grep -E 'FAILED|=========' "$log" | head -8
         tail -3 "$log"
         echo "FAILED  $words"
     else
-        printf 'passed  %-44s %s\n' "$words" "$(grep -E 'on the GPU:|checks,|ERROR SUMMARY|RACECHECK SUMMARY|^[0-9]+ passed' "$log" | tr '\n' ';' | cut -c1-100)"
+        printf 'passed  %-40s %4d s  %s\n' "$words" $((SECONDS - begun)) \
+            "$(grep -E 'on the GPU:|checks,|ERROR SUMMARY|RACECHECK SUMMARY|^[0-9]+ passed' "$log" | tr '\n' ';' | cut -c1-100)"
     fi
-    rm -f "$log"
 }
 
 # Its exit status is bad for warnings too: several lanes of a warp that write the same value. Errors count.
@@ -44,36 +57,39 @@ racecheck()
     return $status
 }
 
+# The longest first.
 golden=tests/golden/bits.txt
-run "bits" "$folder/gpu_bits" --few --golden $golden
-run "bits, each call a graph" env SOFTMAX_TEST_GRAPHS=1 "$folder/gpu_bits" --every 29 --golden $golden
 run "every kernel against the CPU" "$folder/gpu_kernel_sweep"
-run "errors of the device and the host" "$folder/gpu_device_errors"
-run "states in device memory" "$folder/gpu_device_states"
-for test in special special_loss far_scores; do
-    run "$test" "$folder/gpu_$test"
-done
-for operation in softmax log_softmax logsumexp; do
-    [ -x "$folder/gpu_accuracy_scores" ] && run "accuracy of $operation" "$folder/gpu_accuracy_scores" $operation
-done
-for test in accuracy_backward accuracy_cross_entropy accuracy_far; do
-    [ -x "$folder/gpu_$test" ] && run "$test" "$folder/gpu_$test"
-done
 if command -v compute-sanitizer >/dev/null; then
+    run "compute-sanitizer racecheck" racecheck "$folder/gpu_kernel_sweep" --few
     for tool in memcheck initcheck; do
         run "compute-sanitizer $tool" compute-sanitizer --tool $tool --error-exitcode 9 "$folder/gpu_kernel_sweep" --few
     done
-    run "compute-sanitizer racecheck" racecheck "$folder/gpu_kernel_sweep" --few
 else
     echo "check-gpu: compute-sanitizer is not installed here"
 fi
 if [ -d "$folder/python" ]; then
-    packages=$(cd "$folder/python" && pwd)
     for test in cuda torch_cuda triton four_ways; do
-        run "Python: test_$test" env PYTHONPATH="$packages" SOFTMAX_SOURCE="$PWD" python3 -m pytest -q -p no:cacheprovider python/tests/test_$test.py
+        run "Python: test_$test" env PYTHONPATH="$folder/python" SOFTMAX_SOURCE="$PWD" python3 -m pytest -q -p no:cacheprovider python/tests/test_$test.py
     done
 else
     echo "check-gpu: the Python package was not built here, and its tests were not run"
 fi
-echo "check-gpu: $ran runs, $failed failed"
-[ $failed -eq 0 ]
+run "bits" "$folder/gpu_bits" --few --golden $golden
+run "bits, each call a graph" env SOFTMAX_TEST_GRAPHS=1 "$folder/gpu_bits" --every 29 --golden $golden
+for operation in softmax log_softmax logsumexp; do
+    run "accuracy of $operation" "$folder/gpu_accuracy_scores" $operation
+done
+for test in accuracy_backward accuracy_cross_entropy accuracy_far; do
+    run "$test" "$folder/gpu_$test"
+done
+for test in special special_loss far_scores; do
+    run "$test" "$folder/gpu_$test"
+done
+run "errors of the device and the host" "$folder/gpu_device_errors"
+run "states in device memory" "$folder/gpu_device_states"
+wait
+failed=$(find "$notes" -name '*.failed' | wc -l)
+skipped=$(find "$notes" -name '*.skipped' | wc -l)
+echo "check-gpu: $ran runs, $failed failed, $skipped skipped, $SECONDS s"
+[ "$failed" -eq 0 ]
