@@ -40,11 +40,11 @@ bench: ## the CPU library beside its rivals and the ceilings; ARGS="--op softmax
 	@$(BENCH_VENV)/bin/python bench/cpu/bench.py --folder $(BUILD)/bench $(ARGS)
 
 check-gpu: ## the tests on the GPU; says so and ends well where there is none
-	@bash tests/cuda/build_gpu.sh check-gpu $(BUILD) gpu_tests; status=$$?; [ $$status -ne 77 ] || exit 0; [ $$status -eq 0 ] && bash tests/cuda/check_gpu.sh $(BUILD)/on-gpu/gpu
+	@bash tests/cuda/build_gpu.sh check-gpu $(BUILD) gpu_tests softmax_command; status=$$?; [ $$status -ne 77 ] || exit 0; [ $$status -eq 0 ] && bash tests/cuda/check_gpu.sh $(BUILD)/on-gpu/gpu
 
 bench-gpu: ## the CUDA kernels beside rivals and ceilings (PyTorch's python3); ARGS="--quick --only softmax" asks for less
 	@bash tests/cuda/build_gpu.sh bench-gpu $(BUILD) softmax_shared softmax_command; status=$$?; [ $$status -ne 77 ] || exit 0; [ $$status -eq 0 ] && \
-		PYTHONPATH=$(abspath $(BUILD))/on-gpu/gpu/python python3 bench/gpu/run.py --library $(BUILD)/on-gpu/libsoftmax.so --out $(BUILD)/bench-gpu $(ARGS)
+		PYTHONPATH=$(abspath $(BUILD))/on-gpu/gpu/python:$$PYTHONPATH python3 bench/gpu/run.py --library $(BUILD)/on-gpu/libsoftmax.so --out $(BUILD)/bench-gpu $(ARGS)
 
 install: all ## to PREFIX (/usr/local); DESTDIR is obeyed
 	@cmake --install $(BUILD) --prefix $(PREFIX)
