@@ -76,7 +76,7 @@ if [ -d "$folder/python" ]; then
     fi
     for test in $tests; do
         run "Python: test_$test" env PYTHONPATH="$folder/python${PYTHONPATH:+:$PYTHONPATH}" SOFTMAX_SOURCE="$PWD" \
-            python3 -m pytest -q -p no:cacheprovider python/tests/test_$test.py
+            python3 -m pytest -q -p no:cacheprovider "python/tests/test_$test.py"
     done
 else
     echo "check-gpu: the Python package was not built here, and its tests were not run"
