@@ -83,6 +83,24 @@ static NOINLINE void NAME(terms)(const REAL *z, const REAL *low, int count, REAL
 #undef TERMS_OF_KIND
 }
 
+/* The terms of several rows or blocks; values into their v where `stores`. */
+static void NAME(terms_of_rows)(NAME(term_row) *row, int rows, int stores, arithmetic kind) {
+#if defined(VECTOR_PIPELINE)
+    if (sizeof(REAL) == 4 && kind == ARITHMETIC_32 && row[0].count > PIPED_ROW_LEAST) {
+        piped_rows((term_row_float *)(void *)row, rows, stores);
+        for (int i = 0; i < rows; i++) {
+            BITS padded = (BITS)((row[i].count + LANES - 1) / LANES * LANES);
+            row[i].high -= padded * NAME(bits_of)(HIGH_MAGIC);
+            row[i].low -= padded * NAME(bits_of)(LOW_MAGIC);
+        }
+        return;
+    }
+#endif
+    for (int i = 0; i < rows; i++)
+        NAME(terms)(row[i].z, NULL, row[i].count, row[i].magic, row[i].floor_score, row[i].ahead, stores ? row[i].v : NULL, kind, &row[i].high,
+                    &row[i].low);
+}
+
 /* What a block adds to its row, and what its values v are relative to: v = e^z 2^(SOFTMAX_BIAS - kb). */
 typedef struct NAME(block) {
     exact_score maximum; /* -inf: nothing in it */

@@ -77,6 +77,10 @@ static int NAME(find_group_tops)(NAME(row_group) *g, NAME(lanes) *s, const softm
     return usual;
 }
 
+static void NAME(finish_group)(const NAME(row_group) *g, const softmax_job *job, int streams) {
+    for (int i = 0; g && i < g->rows; i++) NAME(finish_group_row)(g, job, i, streams);
+}
+
 /* From the largest scores to what the group's results need, while the scores of the group after it are fetched; in turn with the results of the
  * group before (NULL: none), for stores past the caches must not come many at a time. */
 static void NAME(sum_group)(NAME(row_group) *g, NAME(lanes) *s, const softmax_job *job, const NAME(row_group) *before, int streams) {
@@ -85,6 +89,7 @@ static void NAME(sum_group)(NAME(row_group) *g, NAME(lanes) *s, const softmax_jo
     int columns = (int)job->columns, keep = job->op == OPERATION_SOFTMAX;
     REAL magic[LANES], floor_score[LANES];
     BITS high[LANES] = {0}, low[LANES] = {0};
+    NAME(term_row) row[LANES];
     INTEGERS top_high = I(zero)(), top_low = top_high;
     VECTOR magics;
     s->kb = NAME(exponent_vector)(V(max)(s->second, V(sub)(s->first, V(set)(SPREAD))));
@@ -93,11 +98,19 @@ static void NAME(sum_group)(NAME(row_group) *g, NAME(lanes) *s, const softmax_jo
     V(store)(floor_score, NAME(floor_vector)(s->kb));
     s->top = NAME(term_vector)(s->first, zero, magics, job->kind, &top_high, &top_low);
     for (int i = 0; i < g->rows; i++) {
-        const REAL *z = NAME(group_scores)(g, job, i);
         const ahead_lines ahead = {(uintptr_t)NAME(group_elements)(g, job, i) + (uintptr_t)(g->rows * columns * bytes), LANES * bytes};
+        NAME(term_row) its = {NAME(group_scores)(g, job, i), keep ? NAME(group_terms)(g, job, i) : NULL, columns, magic[i], floor_score[i], ahead, 0, 0};
+        row[i] = its;
+        if (!streams) continue;
         if (before) NAME(finish_group_row)(before, job, i, streams);
-        if (streams) NAME(fetch_shared_line)(NAME(row_of_results)(job, g->row + i));
-        NAME(terms)(z, NULL, columns, magic[i], floor_score[i], ahead, keep ? NAME(group_terms)(g, job, i) : NULL, job->kind, &high[i], &low[i]);
+        NAME(fetch_shared_line)(NAME(row_of_results)(job, g->row + i));
+        NAME(terms_of_rows)(&row[i], 1, keep, job->kind);
+    }
+    if (!streams) NAME(finish_group)(before, job, 0);
+    if (!streams) NAME(terms_of_rows)(row, g->rows, keep, job->kind);
+    for (int i = 0; i < g->rows; i++) {
+        high[i] = row[i].high;
+        low[i] = row[i].low;
     }
     s->high = I(sub)(I(load)(high), I(sub)(top_high, I(set)(NAME(bits_of)(HIGH_MAGIC))));
     s->low = I(sub)(I(load)(low), I(sub)(top_low, I(set)(NAME(bits_of)(LOW_MAGIC))));
@@ -113,10 +126,6 @@ static void NAME(store_group_logsumexp)(const NAME(row_group) *g, const NAME(lan
     REAL value[LANES];
     V(store)(value, s->value);
     for (int i = 0; i < g->rows; i++) store_real(job->out.data + (g->row + i) * job->out.row_stride[0], job->out.type, (double)value[i]);
-}
-
-static void NAME(finish_group)(const NAME(row_group) *g, const softmax_job *job, int streams) {
-    for (int i = 0; g && i < g->rows; i++) NAME(finish_group_row)(g, job, i, streams);
 }
 
 /* `kept`: room for the terms of rows that are not kept in the results' place; two groups' for 16-bit scores, whose rows take it up earlier. */
@@ -163,6 +172,7 @@ static int NAME(rows_are_scores)(const softmax_job *job) {
 }
 
 #include "option_rows.h"
+#include "batch_rows.h"
 
 /* Rows [first, last) of a forward, whatever they are. */
 static void NAME(all_rows)(const softmax_job *job, int64_t first, int64_t last) {
@@ -181,6 +191,14 @@ static void NAME(all_rows)(const softmax_job *job, int64_t first, int64_t last) 
         REAL *scratch = (REAL *)softmax_cpu_scratch();
         if (scratch) {
             NAME(option_rows)(job, first, last, scratch, NAME(forward_streams)(job));
+            return;
+        }
+    }
+    if (NAME(rows_take_batches)(job)) {
+        int streams = NAME(forward_streams)(job), keeps = streams && job->op == OPERATION_SOFTMAX;
+        REAL *kept = keeps ? (REAL *)softmax_cpu_scratch() : NULL;
+        if (!keeps || kept) {
+            NAME(rows_in_batches)(job, first, last, kept, streams);
             return;
         }
     }

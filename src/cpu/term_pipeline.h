@@ -15,6 +15,29 @@ static ALWAYS_INLINE int piped_vectors_double(const double *z, int count, vd mag
     return 0;
 }
 
+/* Scores whose terms are wanted; what terms_loop has. */
+typedef struct term_row_float {
+    const float *z;
+    float *v;
+    int count;
+    float magic;
+    float floor_score;
+    ahead_lines ahead;
+    uint32_t high;
+    uint32_t low;
+} term_row_float;
+
+typedef struct term_row_double {
+    const double *z;
+    double *v;
+    int count;
+    double magic;
+    double floor_score;
+    ahead_lines ahead;
+    uint64_t high;
+    uint64_t low;
+} term_row_double;
+
 #if defined(VECTOR_PIPELINE)
 
 #define PIPELINE_STAGES 5
@@ -29,19 +52,20 @@ typedef struct term_pipeline {
     vi high, low;
 } term_pipeline;
 
-/* One step: a vector enters at z, the one that entered three steps ago leaves its values at v. Only stages [first, last] have a vector. */
-static ALWAYS_INLINE void term_pipeline_step(term_pipeline *p, const float *z, float *v, int stores, int first, int last) {
+/* One step: a vector of scores enters, the one that entered three steps ago leaves `stored` values at v. Only stages [first, last] have a vector. */
+static ALWAYS_INLINE void term_pipeline_step(term_pipeline *p, vf z, float *v, int stored, int first, int last) {
     const term_pipeline in = *p;
     vf x, k, d = in.a4, q = in.q3, square = in.rr2, s = in.t1, g = d, more = s, b = d, value = d;
 #define STAGE(n) if (first <= n && n <= last)
-    STAGE(0) x = vf_max(vf_load(z), in.floors);
+    STAGE(0) x = vf_max(z, in.floors);
     STAGE(4) d = vf_sub(in.a4, vf_set(TERM32_BOTH));
     STAGE(3) value = vf_fma(in.q3, in.s3, in.s3);
     STAGE(2) square = vf_mul(in.rr2, in.rr2);
     STAGE(1) s = vf_exponent(in.t1);
     STAGE(0) p->t1 = vf_fma(x, vf_set(TERM32_LOG2E), in.magic);
     STAGE(4) g = vf_sub(in.s4, d);
-    STAGE(3) if (stores) vf_store(v, value);
+    STAGE(3) if (stored == VF_LANES) vf_store(v, value);
+    STAGE(3) if (stored > 0 && stored < VF_LANES) vf_store_part(v, stored, value);
     STAGE(2) q = vf_fma(in.p2, in.rr2, vf_set(0.5f));
     STAGE(1) more = vf_fma(vf_set(TERM32_C5), in.rr1, vf_set(TERM32_C4));
     STAGE(0) k = vf_sub(p->t1, in.magic);
@@ -66,7 +90,7 @@ static ALWAYS_INLINE void term_pipeline_step(term_pipeline *p, const float *z, f
 static ALWAYS_INLINE int piped_vectors_float(const float *z, int count, vf magic, vf floors, ahead_lines ahead,
                                              float *v, arithmetic kind, vi *high, vi *low) {
     term_pipeline p;
-    const int step = VF_LANES, stores = v != NULL, whole = count / step * step;
+    const int step = VF_LANES, stores = v != NULL, stored = stores ? step : 0, whole = count / step * step;
     const float *end = z + whole;
     if (kind != ARITHMETIC_32 || whole < 8 * step) return 0;
     p.magic = vf_add(magic, vf_set(127.0f)); /* an integer more: the exponent's bits come out biased */
@@ -74,22 +98,68 @@ static ALWAYS_INLINE int piped_vectors_float(const float *z, int count, vf magic
     p.t1 = p.r1 = p.low1 = p.rr1 = p.s2 = p.p2 = p.rr2 = p.r2 = p.low2 = p.s3 = p.w3 = p.q3 = p.r3 = p.s4 = p.w4 = p.r4 = p.a4 = vf_set(0.0f);
     p.high = *high, p.low = *low;
     for (int i = 0; i < PIPELINE_STAGES - 1; i++) prefetch_next(&ahead);
-    term_pipeline_step(&p, z, v, stores, 0, 0);
-    term_pipeline_step(&p, z + step, v, stores, 0, 1);
-    term_pipeline_step(&p, z + 2 * step, v, stores, 0, 2);
-    term_pipeline_step(&p, z + 3 * step, v, stores, 0, 3);
+    term_pipeline_step(&p, vf_load(z), v, stored, 0, 0);
+    term_pipeline_step(&p, vf_load(z + step), v, stored, 0, 1);
+    term_pipeline_step(&p, vf_load(z + 2 * step), v, stored, 0, 2);
+    term_pipeline_step(&p, vf_load(z + 3 * step), v, stored, 0, 3);
     for (z += 4 * step; z < end; z += step) {
         if (stores) v += step;
         prefetch_next(&ahead);
-        term_pipeline_step(&p, z, v, stores, 0, 4);
+        term_pipeline_step(&p, vf_load(z), v, stored, 0, 4);
     }
-    term_pipeline_step(&p, z, stores ? v + step : v, stores, 1, 4);
-    term_pipeline_step(&p, z, stores ? v + 2 * step : v, stores, 2, 4);
-    term_pipeline_step(&p, z, stores ? v + 3 * step : v, stores, 3, 4);
-    term_pipeline_step(&p, z, v, stores, 4, 4);
+    term_pipeline_step(&p, p.floors, stores ? v + step : v, stored, 1, 4);
+    term_pipeline_step(&p, p.floors, stores ? v + 2 * step : v, stored, 2, 4);
+    term_pipeline_step(&p, p.floors, stores ? v + 3 * step : v, stored, 3, 4);
+    term_pipeline_step(&p, p.floors, v, 0, 4, 4);
     *high = p.high;
     *low = p.low;
     return whole;
+}
+
+/* Rows one after another without emptying the pipeline between them: the next one's vectors enter while the last of this one leave. A row's
+ * last vector, which may be shorter, is the first that enters. */
+static ALWAYS_INLINE void piped_rows_loop(term_row_float *row, int rows, int stores) {
+    static const float nothing[4 * VF_LANES];
+    float nowhere[4 * VF_LANES], *v = nowhere;
+    const int step = VF_LANES, stored = stores ? VF_LANES : 0;
+    term_pipeline p;
+    p.magic = p.floors = vf_set(0.0f);
+    p.t1 = p.r1 = p.low1 = p.rr1 = p.s2 = p.p2 = p.rr2 = p.r2 = p.low2 = p.s3 = p.w3 = p.q3 = p.r3 = p.s4 = p.w4 = p.r4 = p.a4 = vf_set(0.0f);
+    p.high = p.low = vi_zero();
+    for (int i = 0; i <= rows; i++) { /* at `rows` nothing enters, for the last to leave */
+        const float *z = nothing, *end = nothing;
+        int rest = VF_LANES;
+        ahead_lines ahead = {(uintptr_t)nothing, 0};
+        if (i < rows) {
+            rest = (row[i].count - 1) % VF_LANES + 1;
+            z = row[i].z;
+            end = z + (row[i].count - rest);
+            ahead = row[i].ahead;
+            p.magic = vf_set(row[i].magic + 127.0f);
+            p.floors = vf_set(row[i].floor_score);
+        }
+        for (int j = 0; j < 4; j++) prefetch_next(&ahead);
+        term_pipeline_step(&p, vf_load_part(end, rest, -INFINITY), v, stored, 0, 4);
+        term_pipeline_step(&p, vf_load(z), v + step, stored, 0, 4);
+        term_pipeline_step(&p, vf_load(z + step), v + 2 * step, stored, 0, 4);
+        if (i) row[i - 1].high = vi_sum(p.high);
+        p.high = vi_zero();
+        v = stores && i < rows ? row[i].v : nowhere;
+        term_pipeline_step(&p, vf_load(z + 2 * step), stores ? v + (end - z) : v, stores ? rest : 0, 0, 4);
+        if (i) row[i - 1].low = vi_sum(p.low);
+        p.low = vi_zero();
+        for (z += 3 * step; z < end; z += step) {
+            prefetch_next(&ahead);
+            term_pipeline_step(&p, vf_load(z), v, stored, 0, 4);
+            if (stores) v += step;
+        }
+    }
+}
+
+#define PIPED_ROW_LEAST (4 * VF_LANES) /* columns */
+
+static NOINLINE void piped_rows(term_row_float *row, int rows, int stores) {
+    stores ? piped_rows_loop(row, rows, 1) : piped_rows_loop(row, rows, 0);
 }
 
 #else
