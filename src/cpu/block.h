@@ -108,6 +108,7 @@ typedef struct NAME(block) {
     REAL top;     /* the maximum's v */
     REAL least;   /* not above any score, if that is known */
     int at;       /* the maximum's column, where all other terms are safely below it; else -1 */
+    int holes;    /* ... but for -inf */
     REAL margin;  /* how far apart scores are whose terms are safely apart */
     int has_rest; /* the terms without the maximum: rest 2^rest_exponent; float64's second digits are in rest_low */
     int64_t rest;
@@ -142,6 +143,7 @@ static void NAME(block_terms)(const NAME(source) *source, const REAL *z, const R
     block->maximum = score_of_value((double)maximum);
     block->least = -(REAL)INFINITY;
     block->at = -1;
+    block->holes = largest->holes && arithmetic_is_short(kind); /* else their terms are 0 */
     block->margin = low ? 1 : TERMS_APART;
     block->kb = 0;
     block->top = 0;
@@ -156,7 +158,7 @@ static void NAME(block_terms)(const NAME(source) *source, const REAL *z, const R
         NAME(exact_block)(low ? source : NULL, z, count, kind, v, block);
         return;
     }
-    if (low) maximum_low = NAME(top_low)(z, low, count, maximum);
+    if (low) maximum_low = largest->at >= 0 ? low[largest->at] : NAME(top_low)(z, low, count, maximum);
     block->maximum = score_of_pair((double)maximum, (double)maximum_low);
     kb = NAME(term_exponent)(second > near ? second : near);
     block->kb = (int64_t)kb;
@@ -165,9 +167,9 @@ static void NAME(block_terms)(const NAME(source) *source, const REAL *z, const R
     magic = MAGIC + SOFTMAX_BIAS - kb;
     top = NAME(term_fast)(maximum, maximum_low, magic, kind);
     if (maximum < WIDE_FROM && maximum > -WIDE_FROM)
-        NAME(terms)(z, low, count, magic, NAME(term_floor)(kb), ahead, v, kind, &high, &low_sum);
+        NAME(terms)(z, low, count, magic, NAME(zero_floor)(kb, kind), ahead, v, kind, &high, &low_sum);
     else
-        NAME(wide_terms)(z, low, count, magic, NAME(term_floor)(kb), v, kind, &high, &low_sum);
+        NAME(wide_terms)(z, low, count, magic, NAME(zero_floor)(kb, kind), v, kind, &high, &low_sum);
     block->top = top.v;
     NAME(set_rest)(block, high - top.high, low_sum - top.low);
 }

@@ -19,10 +19,11 @@ static inline int NAME(columns_to_alignment)(const REAL *y) {
 }
 
 /* How much care results take. CALM: none reaches cut or falls below the threshold; LEVEL: none falls below it. In both the factor is without
- * the bias. */
+ * the bias. HOLES, with either: but for terms of -inf. */
 #if !defined(CALM)
 #define LEVEL 1
 #define CALM 2
+#define HOLES 4
 #endif
 
 /* Before results go past the caches to y, some time before: the line that they share with what is before them is written by ordinary stores, which
@@ -34,7 +35,8 @@ static ALWAYS_INLINE void NAME(fetch_shared_line)(const void *y) {
 /* One vector. */
 static ALWAYS_INLINE VECTOR NAME(result)(VECTOR v, VECTOR hi, VECTOR lo, const NAME(factor) *f, int calm, int is_short) {
     VECTOR w = is_short ? V(mul)(v, hi) : V(fma)(v, hi, V(mul)(v, lo));
-    if (calm == LEVEL) return V(raise)(w, V(set)(f->cut), V(set)(f->most));
+    if (calm & LEVEL) w = V(raise)(w, V(set)(f->cut), V(set)(f->most));
+    if (calm & HOLES) w = V(keep_from)(v, V(set)(NAME(two_to)(-100)), w); /* calm terms are above 2^-43, those of -inf near TERM_NOTHING */
     return calm ? w : V(unbias_positive)(V(raise)(w, V(set)(f->cut), V(set)(f->most)), V(set)(f->threshold), OUT_BIAS);
 }
 
@@ -71,17 +73,21 @@ static ALWAYS_INLINE void NAME(results_loop)(const REAL *v, int count, const NAM
 static void NAME(results)(const REAL *v, int count, const NAME(factor) *f, REAL *y, int calm, int is_short, int streams) {
     /* constants to the loop, so that each way gets its own */
 #define RESULTS(its_calm, its_short, its_streams) \
-    if (calm == its_calm && is_short == its_short && streams == its_streams) NAME(results_loop)(v, count, f, y, its_calm, its_short, its_streams)
+    if (calm == (its_calm) && is_short == its_short && streams == its_streams) NAME(results_loop)(v, count, f, y, (its_calm), its_short, its_streams)
     RESULTS(0, 0, 0);
     RESULTS(0, 0, 1);
     RESULTS(LEVEL, 0, 0);
     RESULTS(LEVEL, 0, 1);
+    RESULTS(LEVEL | HOLES, 0, 0);
+    RESULTS(LEVEL | HOLES, 0, 1);
     RESULTS(CALM, 0, 0);
     RESULTS(CALM, 0, 1);
     RESULTS(0, 1, 0);
     RESULTS(0, 1, 1);
     RESULTS(CALM, 1, 0);
     RESULTS(CALM, 1, 1);
+    RESULTS(CALM | HOLES, 1, 0);
+    RESULTS(CALM | HOLES, 1, 1);
 #undef RESULTS
 }
 
@@ -189,11 +195,12 @@ typedef struct NAME(place_of_block) {
     REAL least;
     REAL margin;
     int at;
+    int holes;
     int64_t kb;
 } NAME(place_of_block);
 
 static NAME(place_of_block) NAME(place_in_row)(const NAME(block) *block) {
-    NAME(place_of_block) p = {block->maximum, block->top, block->least, block->margin, block->at, block->kb};
+    NAME(place_of_block) p = {block->maximum, block->top, block->least, block->margin, block->at, block->holes, block->kb};
     return p;
 }
 
@@ -209,7 +216,7 @@ static int NAME(block_is_calm)(const NAME(row_result) *r, const NAME(factor) *f,
     return holds_maximum ? block->at >= 0 : r->maximum.high - block->maximum.high >= (double)block->margin;
 }
 
-/* y = v factor; calm: results_are_calm, and none but the maximum's own (column at; -1: not in this block) reaches `most`. */
+/* y = v factor; calm: 0, or CALM, perhaps with HOLES: results_are_calm, and none but the maximum's own (column at; -1: not in this block) reaches `most`. */
 static void NAME(scale_block)(const REAL *v, int count, const NAME(factor) *f, int calm, int at, int is_short, int streams, REAL *y) {
     NAME(factor) plain = *f;
     if (!calm) {
@@ -219,15 +226,15 @@ static void NAME(scale_block)(const REAL *v, int count, const NAME(factor) *f, i
     plain.hi *= NAME(two_to)(-OUT_BIAS);
     plain.lo *= NAME(two_to)(-OUT_BIAS);
     if (at < 0 || !streams) {
-        NAME(results)(v, count, &plain, y, CALM, is_short, streams);
+        NAME(results)(v, count, &plain, y, calm, is_short, streams);
         if (at >= 0) y[at] = NAME(unbiased)(f->most);
     } else { /* the maximum's vector apart: a line that has gone past the cache is better not touched again */
         int head = NAME(columns_to_alignment)(y), first = at < head ? 0 : head + (at - head) / LANES * LANES;
         int last = at < head ? head : first + LANES;
         if (last > count) last = count;
-        NAME(results)(v, first, &plain, y, CALM, is_short, 1);
+        NAME(results)(v, first, &plain, y, calm, is_short, 1);
         NAME(results)(v + first, last - first, f, y + first, 0, is_short, 1);
-        NAME(results)(v + last, count - last, &plain, y + last, CALM, is_short, 1);
+        NAME(results)(v + last, count - last, &plain, y + last, calm, is_short, 1);
     }
 }
 
@@ -243,10 +250,11 @@ static ALWAYS_INLINE void NAME(half_results)(const REAL *v, int count, const NAM
     if (i < count) NAME(store_rest)(y, type, i, count, NAME(result)(V(load_part)(v + i, count - i, 0), hi, lo, f, calm, 1));
 }
 
-/* y, of that type, = v factor for a row of one block that holds its maximum; spread as in results_are_calm. */
-static void NAME(scale_row)(const REAL *v, int count, const NAME(factor) *f, double spread, void *y, element type, int streams) {
+/* y, of that type, = v factor for a row of one block that holds its maximum; spread as in results_are_calm. holes: some scores may be -inf, of which
+ * spread does not know. */
+static void NAME(scale_row)(const REAL *v, int count, const NAME(factor) *f, double spread, int holes, void *y, element type, int streams) {
     NAME(factor) plain = *f;
-    int calm = NAME(results_are_calm)(f, spread) ? LEVEL : 0;
+    int calm = !NAME(results_are_calm)(f, spread) ? 0 : holes ? LEVEL | HOLES : LEVEL;
     if (calm) {
         plain.hi *= NAME(two_to)(-OUT_BIAS);
         plain.lo *= NAME(two_to)(-OUT_BIAS);
@@ -256,11 +264,11 @@ static void NAME(scale_row)(const REAL *v, int count, const NAME(factor) *f, dou
     if (type == REAL_ELEMENT)
         NAME(results)(v, count, &plain, (REAL *)y, calm, 0, streams);
     else if (calm && streams)
-        type == ELEMENT_BFLOAT16 ? NAME(half_results)(v, count, &plain, y, ELEMENT_BFLOAT16, LEVEL, 1)
-                                 : NAME(half_results)(v, count, &plain, y, ELEMENT_FLOAT16, LEVEL, 1);
+        type == ELEMENT_BFLOAT16 ? NAME(half_results)(v, count, &plain, y, ELEMENT_BFLOAT16, LEVEL | HOLES, 1)
+                                 : NAME(half_results)(v, count, &plain, y, ELEMENT_FLOAT16, LEVEL | HOLES, 1);
     else if (calm)
-        type == ELEMENT_BFLOAT16 ? NAME(half_results)(v, count, &plain, y, ELEMENT_BFLOAT16, LEVEL, 0)
-                                 : NAME(half_results)(v, count, &plain, y, ELEMENT_FLOAT16, LEVEL, 0);
+        type == ELEMENT_BFLOAT16 ? NAME(half_results)(v, count, &plain, y, ELEMENT_BFLOAT16, LEVEL | HOLES, 0)
+                                 : NAME(half_results)(v, count, &plain, y, ELEMENT_FLOAT16, LEVEL | HOLES, 0);
     else
         NAME(half_results)(v, count, &plain, y, type, 0, streams);
 }
@@ -305,6 +313,7 @@ static void NAME(block_results)(const NAME(row_result) *r, arithmetic kind, cons
     } else if (f.hi < SMALLEST_NORMAL) {
         NAME(scale)(v, count, &f, y);
     } else {
-        NAME(scale_block)(v, count, &f, NAME(block_is_calm)(r, &f, block, equal), equal ? block->at : -1, arithmetic_is_short(kind), streams, y);
+        int calm = NAME(block_is_calm)(r, &f, block, equal) ? CALM | (block->holes ? HOLES : 0) : 0;
+        NAME(scale_block)(v, count, &f, calm, equal ? block->at : -1, arithmetic_is_short(kind), streams, y);
     }
 }

@@ -52,7 +52,7 @@ static void NAME(finish_group_row)(const NAME(row_group) *g, const softmax_job *
         NAME(log_row)(NAME(group_scores)(g, job, i), count, top->first, g->minus_log[i], y, job->out.type, streams);
     } else {
         NAME(factor) f = {g->hi[i], g->lo[i], SMALLEST_NORMAL * NAME(two_to)(OUT_BIAS), g->cut[i], g->most[i]};
-        NAME(scale_row)(NAME(group_terms)(g, job, i), count, &f, (double)top->first - (double)top->least, y, job->out.type, streams);
+        NAME(scale_row)(NAME(group_terms)(g, job, i), count, &f, (double)top->first - (double)top->least, 0, y, job->out.type, streams);
     }
 }
 
@@ -95,7 +95,7 @@ static void NAME(sum_group)(NAME(row_group) *g, NAME(lanes) *s, const softmax_jo
     s->kb = NAME(exponent_vector)(V(max)(s->second, V(sub)(s->first, V(set)(SPREAD))));
     magics = V(sub)(V(set)(MAGIC + SOFTMAX_BIAS), s->kb);
     V(store)(magic, magics);
-    V(store)(floor_score, NAME(floor_vector)(s->kb));
+    V(store)(floor_score, NAME(zero_floors)(s->kb, job->kind));
     s->top = NAME(term_vector)(s->first, zero, magics, job->kind, &top_high, &top_low);
     for (int i = 0; i < g->rows; i++) {
         const ahead_lines ahead = {(uintptr_t)NAME(group_elements)(g, job, i) + (uintptr_t)(g->rows * columns * bytes), LANES * bytes};

@@ -4,6 +4,7 @@ typedef struct NAME(top) {
     REAL first;
     REAL second; /* may equal the first */
     REAL least;  /* not above any score, nor above 0 */
+    int holes;   /* some scores may be -inf, of which `least` does not know */
     int at;      /* the first's column, where the second is smaller */
     int has_nan; /* then nothing else counts */
 } NAME(top);
@@ -35,59 +36,47 @@ static inline void NAME(search_class)(const REAL *z, int at, int count, NAME(top
 }
 
 /* Only maxima are kept of the columns with the same place modulo CLASSES; the second is either the largest of the other places or found at the
- * first's own. */
-static ALWAYS_INLINE VECTOR NAME(top_load)(const REAL *z, int i, const uint8_t *mask, REAL *to) {
-    VECTOR a = V(load)(z + i);
-    if (mask) {
-        a = V(masked)(a, mask + i);
-        V(store)(to + i, a);
-    }
-    return V(held)(a);
-}
-
-/* Columns from i on, of which the last may be fewer than a vector. */
-static void NAME(mask_rest)(const REAL *z, int i, int count, const uint8_t *mask, REAL *to) {
-    for (; i < count; i += LANES) {
-        uint8_t last[LANES] = {0};
-        int n = count - i < LANES ? count - i : LANES;
-        memcpy(last, mask + i, (size_t)n);
-        V(store_part)(to + i, n, V(masked)(n < LANES ? V(load_part)(z + i, n, 0) : V(load)(z + i), last));
-    }
-}
-
-static ALWAYS_INLINE NAME(top) NAME(top_loop)(const REAL *z, int count, const uint8_t *mask, REAL *to) {
+ * first's own. Scores that are not the elements themselves are left at `to`, low parts at `low_to`; product: as made_scores has it. */
+static ALWAYS_INLINE NAME(top) NAME(top_loop)(const NAME(score_parts) *parts, element type, int form, int count, REAL *to, REAL *low_to,
+                                              REAL *product) {
     const VECTOR nothing = V(set)(-(REAL)INFINITY);
+    const NAME(score_parts) held = *parts; /* stores may alias the other */
     VECTOR m[8], low = V(set)(0), low2 = low, firsts;
     NAME(largest) all = {nothing, nothing};
     NAME(top) top;
     vm ordered = V(ordered)(), ordered2 = ordered;
+    VECTOR size = V(set)(0), size2 = size;
+    const REAL *z = form || type != REAL_ELEMENT ? to : (const REAL *)parts->x;
+    const int holes = form & (SCORES_MASKED | SCORES_BIASED);
+    const REAL nothing_at_all = -(REAL)INFINITY;
     int i = 0, whole = count / CLASSES * CLASSES;
     for (int j = 0; j < 8; j++) m[j] = nothing;
     for (; i < whole; i += CLASSES) {
         for (int j = 0; j < 8; j += 4) {
-            VECTOR x = NAME(top_load)(z, i + j * LANES, mask, to), y = NAME(top_load)(z, i + (j + 1) * LANES, mask, to);
-            VECTOR u = NAME(top_load)(z, i + (j + 2) * LANES, mask, to), w = NAME(top_load)(z, i + (j + 3) * LANES, mask, to);
+            VECTOR x = NAME(made_scores)(&held, type, form, i + j * LANES, to, low_to, &size, &low);
+            VECTOR y = NAME(made_scores)(&held, type, form, i + (j + 1) * LANES, to, low_to, &size2, &low2);
+            VECTOR u = NAME(made_scores)(&held, type, form, i + (j + 2) * LANES, to, low_to, &size, &low);
+            VECTOR w = NAME(made_scores)(&held, type, form, i + (j + 3) * LANES, to, low_to, &size2, &low2);
             m[j] = V(max)(m[j], x);
             m[j + 1] = V(max)(m[j + 1], y);
             m[j + 2] = V(max)(m[j + 2], u);
             m[j + 3] = V(max)(m[j + 3], w);
-            low = V(lower)(low, x);
-            low2 = V(lower)(low2, y);
-            low = V(lower)(low, u);
-            low2 = V(lower)(low2, w);
+            if (!holes) {
+                low = V(lower)(low, x);
+                low2 = V(lower)(low2, y);
+                low = V(lower)(low, u);
+                low2 = V(lower)(low2, w);
+            }
             ordered = V(still_ordered)(ordered, x, y);
             ordered2 = V(still_ordered)(ordered2, u, w);
         }
     }
-    if (mask) {
-        NAME(mask_rest)(z, i, count, mask, to);
-        z = to;
-    }
+    if (z == to && i < count) NAME(make_rest)(parts, i, count, to, low_to, &size, &low);
     for (; i < count; i += LANES) {
         VECTOR x = i + LANES <= count ? V(load)(z + i) : V(load_part)(z + i, count - i, -(REAL)INFINITY);
         NAME(merge_largest)(&all, x, nothing);
         if (i + LANES > count) x = V(load_part)(z + i, count - i, 0);
-        low = V(lower)(low, x);
+        if (!holes) low = V(lower)(low, x);
         ordered = V(still_ordered)(ordered, x, x);
     }
     if (whole)
@@ -97,6 +86,12 @@ static ALWAYS_INLINE NAME(top) NAME(top_loop)(const REAL *z, int count, const ui
             NAME(merge_largest)(&all, ab.first, ab.second);
         }
     low = V(lower)(low, low2);
+    if (form & SCORES_BIASED) {
+        REAL sizes[LANES];
+        V(store)(sizes, V(max)(size, size2));
+        *product = 0;
+        for (int j = 0; j < LANES; j++) *product = sizes[j] > *product ? sizes[j] : *product;
+    }
     for (int step = LANES / 2; step > 0; step /= 2) {
         NAME(merge_largest)(&all, V(swap)(all.first, step), V(swap)(all.second, step));
         low = V(lower)(low, V(swap)(low, step));
@@ -105,7 +100,8 @@ static ALWAYS_INLINE NAME(top) NAME(top_loop)(const REAL *z, int count, const ui
     top.first = V(first)(firsts) + 0; /* -0 is taken as +0: which of equal zeros came first depends on the lanes */
     top.second = V(first)(all.second);
     top.least = V(first)(low);
-    if (!(top.least < 0)) top.least = 0;
+    top.least = top.least < 0 ? top.least : top.least >= 0 ? 0 : nothing_at_all;
+    top.holes = holes;
     top.has_nan = !V(all_ordered)(ordered) || !V(all_ordered)(ordered2);
     top.at = -1;
     if (!top.has_nan && top.second < top.first) {
@@ -118,7 +114,22 @@ static ALWAYS_INLINE NAME(top) NAME(top_loop)(const REAL *z, int count, const ui
     return top;
 }
 
-static NAME(top) NAME(block_top)(const REAL *z, int count) { return NAME(top_loop)(z, count, NULL, NULL); }
+/* Of scores that are there. */
+static NAME(top) NAME(block_top)(const REAL *z, int count) {
+    NAME(score_parts) parts;
+    parts.x = z;
+    return NAME(top_loop)(&parts, REAL_ELEMENT, 0, count, NULL, NULL, NULL);
+}
 
-/* The same of scores that the mask leaves; what it masks out is -inf among the scores at `to`. */
-static NAME(top) NAME(masked_top)(const REAL *z, int count, const uint8_t *mask, REAL *to) { return NAME(top_loop)(z, count, mask, to); }
+/* Of scores that are made on the way; what the mask leaves out is -inf. */
+static NOINLINE NAME(top) NAME(made_top)(const NAME(score_parts) *parts, int count, REAL *to, REAL *low_to, REAL *product) {
+#define TOP(its_type, its_form) NAME(top_loop)(parts, its_type, its_form, count, to, low_to, product)
+    const int masked = parts->form & SCORES_MASKED;
+    if (parts->form & SCORES_BIASED)
+        return masked ? TOP(REAL_ELEMENT, SCORES_BIASED | SCORES_SCALED | SCORES_MASKED) : TOP(REAL_ELEMENT, SCORES_BIASED | SCORES_SCALED);
+    if (parts->form & SCORES_SCALED) return masked ? TOP(REAL_ELEMENT, SCORES_SCALED | SCORES_MASKED) : TOP(REAL_ELEMENT, SCORES_SCALED);
+    if (parts->type == REAL_ELEMENT) return masked ? TOP(REAL_ELEMENT, SCORES_MASKED) : TOP(REAL_ELEMENT, 0);
+    if (parts->type == ELEMENT_FLOAT16) return masked ? TOP(ELEMENT_FLOAT16, SCORES_MASKED) : TOP(ELEMENT_FLOAT16, 0);
+    return masked ? TOP(ELEMENT_BFLOAT16, SCORES_MASKED) : TOP(ELEMENT_BFLOAT16, 0);
+#undef TOP
+}

@@ -9,6 +9,7 @@
 #include "../kernels.h"
 #include "../numerics/readout.h"
 #include "backward_sum.h"
+#include "element_vectors.h"
 #include "gather.h"
 #include "lane_elements.h"
 #include "memory.h"
@@ -24,6 +25,11 @@ static inline term32 term_far_float(reduced a, int64_t kb, arithmetic kind) { re
 static ALWAYS_INLINE float size_of_float(float x) { return fabsf(x); }
 static inline float term_exponent_float(float z) { return term32_exponent(z); }
 static inline float term_floor_float(float kb) { return term32_floor(kb); }
+/* ... where a term is 0: 2^(k - kb + SOFTMAX_BIAS) as a float whose exponent is 0. The short polynomials are moved there, by their exponent, and must not be. */
+#define NOTHING_FLOOR32 (-131.0f)
+static inline float zero_floor_float(float kb, arithmetic kind) {
+    return arithmetic_is_short(kind) ? term32_floor(kb) : (kb + NOTHING_FLOOR32) * 0x1.62e430p-1f;
+}
 static inline uint32_t bits_of_float(float x) { return float_bits(x); }
 static inline float two_to_float(int exponent) { return bits_float((uint32_t)(127 + exponent) << 23); }
 static inline float unbiased_float(float y) { return bits_float(float_bits(y) - (64u << 23)); }
@@ -35,10 +41,19 @@ static inline vf exponent_vector_float(vf z) {
     return vf_sub(vf_fma(z, vf_set(TERM32_LOG2E), vf_set(TERM32_MAGIC)), vf_set(TERM32_MAGIC));
 }
 static inline vf floor_vector_float(vf kb) { return vf_mul(vf_add(kb, vf_set(TERM32_FLOOR)), vf_set(0x1.62e430p-1f)); }
+static inline vf zero_floors_float(vf kb, arithmetic kind) {
+    return arithmetic_is_short(kind) ? floor_vector_float(kb) : vf_mul(vf_add(kb, vf_set(NOTHING_FLOOR32)), vf_set(0x1.62e430p-1f));
+}
 static inline vd exponent_vector_double(vd z) {
     return vd_sub(vd_fma(z, vd_set(SOFTMAX_LOG2E), vd_set(SOFTMAX_MAGIC64)), vd_set(SOFTMAX_MAGIC64));
 }
 static inline vd floor_vector_double(vd kb) { return vd_mul(vd_add(kb, vd_set(TERM64_FLOOR)), vd_set(SOFTMAX_LN2_HI)); }
+
+#define NOTHING_FLOOR64 (-1027.0)
+static inline vd zero_floors_double(vd kb, arithmetic kind) {
+    (void)kind;
+    return vd_mul(vd_add(kb, vd_set(NOTHING_FLOOR64)), vd_set(SOFTMAX_LN2_HI));
+}
 
 #define NAME(x) JOIN(x, _float)
 #define V(x) JOIN(vf_, x)
@@ -70,8 +85,10 @@ static inline vd floor_vector_double(vd kb) { return vd_mul(vd_add(kb, vd_set(TE
 #define FMA fmaf
 #define SUM_EXPONENT 120
 #define LOW_PRODUCT(a, b, product) 0.0
+#include "score_vectors.h"
 #include "block_top.h"
 #include "scores.h"
+#include "block_scores.h"
 #include "block.h"
 #include "block_results.h"
 #include "row_sum.h"
@@ -98,6 +115,10 @@ static inline term64 term_far_double(reduced a, int64_t kb, arithmetic kind) {
 static ALWAYS_INLINE double size_of_double(double x) { return fabs(x); }
 static inline double term_exponent_double(double z) { return term64_exponent(z); }
 static inline double term_floor_double(double kb) { return term64_floor(kb); }
+static inline double zero_floor_double(double kb, arithmetic kind) {
+    (void)kind;
+    return (kb + NOTHING_FLOOR64) * SOFTMAX_LN2_HI;
+}
 static inline uint64_t bits_of_double(double x) { return double_bits(x); }
 static inline double two_to_double(int exponent) { return bits_double((uint64_t)(1023 + exponent) << 52); }
 static inline double unbiased_double(double y) { return bits_double(double_bits(y) - (256ULL << 52)); }
@@ -132,8 +153,10 @@ static inline double unbiased_double(double y) { return bits_double(double_bits(
 #define FMA fma
 #define SUM_EXPONENT 1000
 #define LOW_PRODUCT(a, b, product) fma(a, b, -(product))
+#include "score_vectors.h"
 #include "block_top.h"
 #include "scores.h"
+#include "block_scores.h"
 #include "block.h"
 #include "block_results.h"
 #include "row_sum.h"

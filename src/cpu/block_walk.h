@@ -30,15 +30,23 @@ static void NAME(walk_on)(NAME(block_walk) *walk) {
     walk->count = NAME(block_columns)(walk->column, walk->last);
 }
 
+/* Of the current block's columns those that the row's limit leaves. */
+static inline int NAME(walk_seen)(const NAME(block_walk) *walk) {
+    int64_t seen = walk->source.limit - walk->column;
+    return seen < 0 ? 0 : (int)(seen < walk->count ? seen : walk->count);
+}
+
 /* What the current block adds to its row; values into v unless it is NULL. */
 static void NAME(walk_terms)(NAME(block_walk) *walk, REAL *v, NAME(block) *block) {
     const operand *x = &walk->source.job->x;
-    const REAL *low, *z = NAME(scores)(&walk->source, walk->column, walk->count, walk->buffer, walk->low_buffer, &low);
-    const NAME(top) top = NAME(block_top)(z, walk->count);
+    const int seen = NAME(walk_seen)(walk);
+    const REAL *low, *z;
+    const NAME(top) top = NAME(scores_and_top)(&walk->source, walk->column, seen, walk->buffer, walk->low_buffer, &z, &low);
     ahead_lines ahead = {(uintptr_t)z, 0};
     if (is_contiguous(x)) {
         ahead.line = (uintptr_t)(walk->source.x + walk->column * x->column_stride) + AHEAD_BYTES;
         ahead.step = LANES * x->column_stride;
     }
-    NAME(block_terms)(&walk->source, z, low, walk->count, walk->source.job->kind, &top, ahead, v, block);
+    NAME(block_terms)(&walk->source, z, low, seen, walk->source.job->kind, &top, ahead, v, block);
+    for (int i = seen; v && i < walk->count; i++) v[i] = 0;
 }

@@ -1,8 +1,6 @@
 /* Scale, bias and limits of rows in lanes (lanes.h): scores.h's operations on a tile. The scale is positive, so that elements of -inf stay what they
  * are, and within 2^-100 to 2^100. A template like block.h. */
 
-static int NAME(has_low_parts)(const softmax_job *job) { return job->scale != 1.0 || job->bias.data != NULL; }
-
 /* Elements of the tile become scores scale x + bias, low parts go into `lows`. Where a sum of finite parts is not finite the score is NaN, and
  * lanes whose products are so large that a bias may cancel most of them are marked far: those rows are computed on their own. */
 static ALWAYS_INLINE void NAME(lanes_scale_loop)(NAME(lanes) *s, REAL *tile, REAL *lows, const REAL *bias, int count, VECTOR scale_hi,
@@ -10,21 +8,9 @@ static ALWAYS_INLINE void NAME(lanes_scale_loop)(NAME(lanes) *s, REAL *tile, REA
     const VECTOR zero = V(set)(0), least = V(set)(-LARGEST);
     VECTOR size = zero;
     for (int j = 0; j < count; j++) {
-        VECTOR x = V(load)(tile + j * LANES), b = zero, hi = V(mul)(x, scale_hi), lo = V(fma)(x, scale_hi, V(sub)(zero, hi)), z;
-        lo = V(fma)(x, scale_lo, lo);
-        if (has_bias) {
-            VECTOR sum, t;
-            b = V(load)(bias + j * LANES);
-            sum = V(add)(hi, b);
-            t = V(sub)(sum, hi);
-            lo = V(add)(lo, V(add)(V(sub)(hi, V(sub)(sum, t)), V(sub)(b, t)));
-            size = V(max)(V(keep_from)(x, least, V(abs)(hi)), size);
-            hi = sum;
-        }
-        z = V(add)(hi, lo);
-        lo = V(sub)(lo, V(sub)(z, hi));
-        z = V(select)(x, least, z, hi);
-        if (has_bias) z = V(select)(b, least, z, b);
+        VECTOR x = V(load)(tile + j * LANES), b = has_bias ? V(load)(bias + j * LANES) : zero, hi, lo;
+        VECTOR z = NAME(scaled_vector)(x, b, scale_hi, scale_lo, has_bias, &lo, &hi);
+        if (has_bias) size = V(max)(V(keep_from)(z, least, V(abs)(hi)), size);
         V(store)(tile + j * LANES, z);
         V(store)(lows + j * LANES, V(keep_from)(z, least, lo));
     }

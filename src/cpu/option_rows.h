@@ -6,54 +6,25 @@ typedef struct NAME(option_row) {
     const char *x;
     const REAL *z;
     REAL *v;   /* terms; scores too unless they are where x is */
-    REAL *low; /* NULL: scores have no low parts */
+    REAL *room_for_low;
+    const REAL *low; /* NULL: scores have no low parts */
     int count; /* columns below the limit */
     int empty; /* none of them counts */
     char *out;
     NAME(top) top;
 } NAME(option_row);
 
-/* Scores of a row that are not its elements, into v and low; 0 if they are not for pairs. */
-static int NAME(option_scores)(const softmax_job *job, const place *p, NAME(option_row) *r) {
-    const int n = r->count, padded = NAME(terms_pitch)(n);
-    const char *mask = row_address(job, &job->mask, p);
-    REAL bias[SOFTMAX_BLOCK_COLUMNS + LANES];
-    NAME(lanes) lanes;
-    NAME(gather)(r->x, job->x.type, job->x.column_stride, n, r->v);
-    if (job->softcap != 0.0) NAME(softcap_scores)(r->v, n, job->softcap);
-    if (job->bias.data) NAME(gather)(row_address(job, &job->bias, p), job->bias.type, job->bias.column_stride, n, bias);
-    if (mask) NAME(mask_out)(mask, job->mask.column_stride, n, job->bias.data ? bias : r->v, NULL); /* a bias of -inf masks out whatever the score is */
-    r->z = r->v;
-    if (!r->low) return 1;
-    for (int i = n; i < padded; i++) {
-        r->v[i] = -(REAL)INFINITY;
-        bias[i] = 0;
-    }
-    lanes.far = 0;
-    NAME(lanes_scale)(&lanes, job, r->v, r->low, job->bias.data ? bias : NULL, padded / LANES);
-    return !lanes.far;
-}
-
 /* The largest scores of a row; 0 if it is not a usual one. */
 static int NAME(option_top)(const softmax_job *job, const place *p, NAME(option_row) *r) {
-    const int elements = !r->low && job->softcap == 0.0 && job->x.type == REAL_ELEMENT && is_contiguous(&job->x);
-    r->count = (int)NAME(limit_of_row)(job, p);
+    NAME(source) source = NAME(source_of_row)(job, p);
+    r->count = (int)source.limit;
     r->empty = r->count == 0;
     r->out = row_address(job, &job->out, p);
-    r->x = row_address(job, &job->x, p);
+    r->x = source.x;
     if (r->empty) return 1;
-    if (elements && !job->mask.data) {
-        r->z = (const REAL *)(const void *)r->x;
-        r->top = NAME(block_top)(r->z, r->count);
-    } else if (elements && job->mask.column_stride == 1) {
-        r->z = r->v;
-        r->top = NAME(masked_top)((const REAL *)(const void *)r->x, r->count, (const uint8_t *)row_address(job, &job->mask, p), r->v);
-    } else {
-        if (!NAME(option_scores)(job, p, r)) return 0;
-        r->top = NAME(block_top)(r->z, r->count);
-    }
+    r->top = NAME(scores_and_top)(&source, 0, r->count, r->v, r->room_for_low, &r->z, &r->low);
     r->empty = !r->top.has_nan && r->top.first == -(REAL)INFINITY;
-    return r->empty || (!r->top.has_nan && r->top.first < WIDE_FROM && r->top.first > -WIDE_FROM);
+    return r->empty || (!r->top.has_nan && !source.doubtful && r->top.first < WIDE_FROM && r->top.first > -WIDE_FROM);
 }
 
 /* What every row's results need, as in block_rows.h. */
@@ -69,7 +40,7 @@ static void NAME(option_sums)(const softmax_job *job, const NAME(option_row) *ro
         if (i >= rows || row[i].empty) continue;
         first[i] = row[i].top.first;
         second[i] = row[i].top.second;
-        if (row[i].low) first_low[i] = NAME(top_low)(row[i].z, row[i].low, row[i].count, first[i]);
+        if (row[i].low) first_low[i] = row[i].top.at >= 0 ? row[i].low[row[i].top.at] : NAME(top_low)(row[i].z, row[i].low, row[i].count, first[i]);
         used[i] = 1;
     }
     NAME(lanes_begin)(s);
@@ -80,7 +51,7 @@ static void NAME(option_sums)(const softmax_job *job, const NAME(option_row) *ro
     s->kb = NAME(exponent_vector)(V(max)(s->second, V(sub)(s->first, V(set)(SPREAD))));
     magics = V(sub)(V(set)(MAGIC + SOFTMAX_BIAS), s->kb);
     V(store)(magic, magics);
-    V(store)(floor_score, NAME(floor_vector)(s->kb));
+    V(store)(floor_score, NAME(zero_floors)(s->kb, job->kind));
     s->top = NAME(term_vector)(s->first, s->first_low, magics, job->kind, &top_high, &top_low);
     for (int i = 0; i < rows; i++) {
         const NAME(option_row) *r = &row[i];
@@ -130,7 +101,7 @@ static void NAME(option_results)(const softmax_job *job, const NAME(option_row) 
             /* below */
         } else if (!want_log) {
             NAME(factor) f = {hi[i], lo[i], SMALLEST_NORMAL * NAME(two_to)(OUT_BIAS), cut[i], most[i]};
-            NAME(scale_row)(r->v, r->count, &f, (double)r->top.first - (double)r->top.least, y, REAL_ELEMENT, streams && direct);
+            NAME(scale_row)(r->v, r->count, &f, (double)r->top.first - (double)r->top.least, r->top.holes && arithmetic_is_short(job->kind), y, REAL_ELEMENT, streams && direct);
         } else if (r->low) {
             NAME(option_logs)(r, r->top.first, first_low[i], minus_log[i], minus_log_low[i], y);
         } else {
@@ -150,7 +121,7 @@ static void NAME(option_rows)(const softmax_job *job, int64_t first, int64_t las
         int rows = last - at < most ? (int)(last - at) : most, usual = 1;
         for (int i = 0; i < rows; i++, next_place(job, &p)) {
             row[i].v = scratch + i * pitch;
-            row[i].low = has_low ? scratch + (LANES + i) * pitch : NULL;
+            row[i].room_for_low = has_low ? scratch + (LANES + i) * pitch : NULL;
             usual = NAME(option_top)(job, &p, &row[i]) && usual;
         }
         if (!usual) {
@@ -170,7 +141,8 @@ static void NAME(option_rows)(const softmax_job *job, int64_t first, int64_t las
     if (streams) stream_end();
 }
 
-/* Whether they are so computed: the scale as lane_scores.h has it. */
+/* Whether they are so computed. */
 static int NAME(rows_take_options)(const softmax_job *job) {
-    return job->op <= OPERATION_LOGSUMEXP && job->scale >= 0x1p-100 && job->scale <= 0x1p100;
+    const double size = fabs(job->scale);
+    return job->op <= OPERATION_LOGSUMEXP && size >= 0x1p-100 && size <= 0x1p100;
 }
