@@ -96,6 +96,7 @@ static void NAME(add_batch)(NAME(batch) *b, const int *of, const int *at, NAME(b
         block.kb = (int64_t)kb[j];
         block.top = top[j];
         block.least = largest->least;
+        block.holes = largest->holes;
         block.margin = TERMS_APART;
         block.at = largest->first - largest->second >= TERMS_APART ? largest->at : -1;
         block.flags = 0;

@@ -33,7 +33,7 @@ static void NAME(batch_begin)(NAME(batch) *b, arithmetic kind) {
     s->kb = NAME(exponent_vector)(V(max)(s->second, V(sub)(s->first, V(set)(SPREAD))));
     magics = V(sub)(V(set)(MAGIC + SOFTMAX_BIAS), s->kb);
     V(store)(magic, magics);
-    V(store)(floor_score, NAME(floor_vector)(s->kb));
+    V(store)(floor_score, NAME(zero_floors)(s->kb, kind));
     b->top_high = b->top_low = I(zero)();
     s->top = NAME(term_vector)(s->first, V(set)(0), magics, kind, &b->top_high, &b->top_low);
     for (int i = 0; i < b->blocks; i++) {
