@@ -21,7 +21,7 @@ static ALWAYS_INLINE void NAME(terms_loop)(const REAL *z, const REAL *low, int c
     VECTOR magics = V(set)(magic), floors = V(set)(floor_score), zero = V(set)(0);
     INTEGERS h = I(zero)(), l = I(zero)(), h2 = h, l2 = l;
     int i = 0, padded = (count + LANES - 1) / LANES * LANES;
-    if (!low) i = NAME(piped_vectors)(z, count, magics, floors, ahead, v, kind, &h, &l);
+    i = NAME(piped_vectors)(z, low, count, magics, floors, ahead, v, kind, &h, &l);
     for (; !low && i + 2 * LANES <= count; i += 2 * LANES) { /* two at a time: the chain of operations is longer than the processor's window */
         VECTOR x = V(max)(V(load)(z + i), floors), y = V(max)(V(load)(z + i + LANES), floors);
         prefetch_next(&ahead);
@@ -72,8 +72,10 @@ static NOINLINE void NAME(terms)(const REAL *z, const REAL *low, int count, REAL
         TERMS(its_low, its_v, ARITHMETIC_BFLOAT16); \
     else                                           \
         TERMS(its_low, its_v, ARITHMETIC_32)
-    if (low) {
+    if (low && v) {
         TERMS_OF_KIND(low, v);
+    } else if (low) {
+        TERMS_OF_KIND(low, NULL);
     } else if (v) {
         TERMS_OF_KIND(NULL, v);
     } else {

@@ -9,9 +9,9 @@
 
 /* terms_loop's beginning: whole vectors, how many columns of them; 0 where this set or kind has no such form. magic and floors may differ
  * from lane to lane. */
-static ALWAYS_INLINE int piped_vectors_double(const double *z, int count, vd magic, vd floors, ahead_lines ahead,
+static ALWAYS_INLINE int piped_vectors_double(const double *z, const double *low_parts, int count, vd magic, vd floors, ahead_lines ahead,
                                               double *v, arithmetic kind, vl *high, vl *low) {
-    (void)z, (void)count, (void)magic, (void)floors, (void)ahead, (void)v, (void)kind, (void)high, (void)low;
+    (void)z, (void)low_parts, (void)count, (void)magic, (void)floors, (void)ahead, (void)v, (void)kind, (void)high, (void)low;
     return 0;
 }
 
@@ -52,8 +52,9 @@ typedef struct term_pipeline {
     vi high, low;
 } term_pipeline;
 
-/* One step: a vector of scores enters, the one that entered three steps ago leaves `stored` values at v. Only stages [first, last] have a vector. */
-static ALWAYS_INLINE void term_pipeline_step(term_pipeline *p, vf z, float *v, int stored, int first, int last) {
+/* One step: a vector of scores enters, the one that entered three steps ago leaves `stored` values at v. Only stages [first, last] have a vector.
+ * lows: NULL, or the scores' low parts. */
+static ALWAYS_INLINE void term_pipeline_step_low(term_pipeline *p, vf z, const vf *lows, float *v, int stored, int first, int last) {
     const term_pipeline in = *p;
     vf x, k, d = in.a4, q = in.q3, square = in.rr2, s = in.t1, g = d, more = s, b = d, value = d;
 #define STAGE(n) if (first <= n && n <= last)
@@ -75,7 +76,7 @@ static ALWAYS_INLINE void term_pipeline_step(term_pipeline *p, vf z, float *v, i
     STAGE(2) p->w3 = vf_fma(q, square, in.low2);
     STAGE(1) more = vf_fma(more, in.rr1, vf_set(TERM32_C3));
     STAGE(4) b = vf_fma(in.w4, in.s4, b);
-    STAGE(0) p->low1 = vf_mul(k, vf_set(TERM32_LN2_MINUS));
+    STAGE(0) p->low1 = lows ? vf_fma(k, vf_set(TERM32_LN2_MINUS), vf_keep_from(z, in.floors, *lows)) : vf_mul(k, vf_set(TERM32_LN2_MINUS));
     STAGE(3) p->high = vi_add_bits(in.high, p->a4);
     STAGE(2) p->q3 = vf_add(p->w3, in.r2);
     STAGE(1) p->p2 = vf_fma(more, in.rr1, vf_set(TERM32_C2));
@@ -87,9 +88,20 @@ static ALWAYS_INLINE void term_pipeline_step(term_pipeline *p, vf z, float *v, i
     p->s4 = in.s3, p->w4 = in.w3, p->r4 = in.r3;
 }
 
-static ALWAYS_INLINE int piped_vectors_float(const float *z, int count, vf magic, vf floors, ahead_lines ahead,
+static ALWAYS_INLINE void term_pipeline_step(term_pipeline *p, vf z, float *v, int stored, int first, int last) {
+    term_pipeline_step_low(p, z, NULL, v, stored, first, last);
+}
+
+/* The step of a vector in memory, low parts (NULL: none) too. */
+static ALWAYS_INLINE void term_pipeline_take(term_pipeline *p, const float *z, const float *low_parts, float *v, int stored, int last) {
+    const vf lows = low_parts ? vf_load(low_parts) : vf_set(0.0f);
+    term_pipeline_step_low(p, vf_load(z), low_parts ? &lows : NULL, v, stored, 0, last);
+}
+
+static ALWAYS_INLINE int piped_vectors_float(const float *z, const float *low_parts, int count, vf magic, vf floors, ahead_lines ahead,
                                              float *v, arithmetic kind, vi *high, vi *low) {
     term_pipeline p;
+    const int has_low = low_parts != NULL;
     const int step = VF_LANES, stores = v != NULL, stored = stores ? step : 0, whole = count / step * step;
     const float *end = z + whole;
     if (kind != ARITHMETIC_32 || whole < 8 * step) return 0;
@@ -98,14 +110,16 @@ static ALWAYS_INLINE int piped_vectors_float(const float *z, int count, vf magic
     p.t1 = p.r1 = p.low1 = p.rr1 = p.s2 = p.p2 = p.rr2 = p.r2 = p.low2 = p.s3 = p.w3 = p.q3 = p.r3 = p.s4 = p.w4 = p.r4 = p.a4 = vf_set(0.0f);
     p.high = *high, p.low = *low;
     for (int i = 0; i < PIPELINE_STAGES - 1; i++) prefetch_next(&ahead);
-    term_pipeline_step(&p, vf_load(z), v, stored, 0, 0);
-    term_pipeline_step(&p, vf_load(z + step), v, stored, 0, 1);
-    term_pipeline_step(&p, vf_load(z + 2 * step), v, stored, 0, 2);
-    term_pipeline_step(&p, vf_load(z + 3 * step), v, stored, 0, 3);
+    term_pipeline_take(&p, z, low_parts, v, stored, 0);
+    term_pipeline_take(&p, z + step, has_low ? low_parts + step : NULL, v, stored, 1);
+    term_pipeline_take(&p, z + 2 * step, has_low ? low_parts + 2 * step : NULL, v, stored, 2);
+    term_pipeline_take(&p, z + 3 * step, has_low ? low_parts + 3 * step : NULL, v, stored, 3);
+    if (has_low) low_parts += 3 * step;
     for (z += 4 * step; z < end; z += step) {
         if (stores) v += step;
+        if (has_low) low_parts += step;
         prefetch_next(&ahead);
-        term_pipeline_step(&p, vf_load(z), v, stored, 0, 4);
+        term_pipeline_take(&p, z, has_low ? low_parts : NULL, v, stored, 4);
     }
     term_pipeline_step(&p, p.floors, stores ? v + step : v, stored, 1, 4);
     term_pipeline_step(&p, p.floors, stores ? v + 2 * step : v, stored, 2, 4);
@@ -164,9 +178,9 @@ static NOINLINE void piped_rows(term_row_float *row, int rows, int stores) {
 
 #else
 
-static ALWAYS_INLINE int piped_vectors_float(const float *z, int count, vf magic, vf floors, ahead_lines ahead,
+static ALWAYS_INLINE int piped_vectors_float(const float *z, const float *low_parts, int count, vf magic, vf floors, ahead_lines ahead,
                                              float *v, arithmetic kind, vi *high, vi *low) {
-    (void)z, (void)count, (void)magic, (void)floors, (void)ahead, (void)v, (void)kind, (void)high, (void)low;
+    (void)z, (void)low_parts, (void)count, (void)magic, (void)floors, (void)ahead, (void)v, (void)kind, (void)high, (void)low;
     return 0;
 }
 
