@@ -121,15 +121,25 @@ static NAME(top) NAME(block_top)(const REAL *z, int count) {
     return NAME(top_loop)(&parts, REAL_ELEMENT, 0, count, NULL, NULL, NULL);
 }
 
-/* Of scores that are made on the way; what the mask leaves out is -inf. */
-static NOINLINE NAME(top) NAME(made_top)(const NAME(score_parts) *parts, int count, REAL *to, REAL *low_to, REAL *product) {
-#define TOP(its_type, its_form) NAME(top_loop)(parts, its_type, its_form, count, to, low_to, product)
+/* Of scores that are made on the way; what the mask leaves out is -inf. A function for each form: one with all of them would be too large for the
+ * compiler to keep in registers. */
+#define MADE_TOP (const NAME(score_parts) *parts, int count, REAL *to, REAL *low_to, REAL *product)
+APART NAME(top) NAME(masked_top) MADE_TOP { return NAME(top_loop)(parts, REAL_ELEMENT, SCORES_MASKED, count, to, low_to, product); }
+APART NAME(top) NAME(float16_top) MADE_TOP { return NAME(top_loop)(parts, ELEMENT_FLOAT16, 0, count, to, low_to, product); }
+APART NAME(top) NAME(float16_masked_top) MADE_TOP { return NAME(top_loop)(parts, ELEMENT_FLOAT16, SCORES_MASKED, count, to, low_to, product); }
+APART NAME(top) NAME(bfloat16_top) MADE_TOP { return NAME(top_loop)(parts, ELEMENT_BFLOAT16, 0, count, to, low_to, product); }
+APART NAME(top) NAME(bfloat16_masked_top) MADE_TOP { return NAME(top_loop)(parts, ELEMENT_BFLOAT16, SCORES_MASKED, count, to, low_to, product); }
+APART NAME(top) NAME(scaled_top) MADE_TOP { return NAME(top_loop)(parts, REAL_ELEMENT, SCORES_SCALED, count, to, low_to, product); }
+APART NAME(top) NAME(scaled_masked_top) MADE_TOP { return NAME(top_loop)(parts, REAL_ELEMENT, SCORES_SCALED | SCORES_MASKED, count, to, low_to, product); }
+APART NAME(top) NAME(biased_top) MADE_TOP { return NAME(top_loop)(parts, REAL_ELEMENT, SCORES_SCALED | SCORES_BIASED, count, to, low_to, product); }
+APART NAME(top) NAME(biased_masked_top) MADE_TOP { return NAME(top_loop)(parts, REAL_ELEMENT, SCORES_SCALED | SCORES_BIASED | SCORES_MASKED, count, to, low_to, product); }
+
+static NAME(top) NAME(made_top) MADE_TOP {
     const int masked = parts->form & SCORES_MASKED;
-    if (parts->form & SCORES_BIASED)
-        return masked ? TOP(REAL_ELEMENT, SCORES_BIASED | SCORES_SCALED | SCORES_MASKED) : TOP(REAL_ELEMENT, SCORES_BIASED | SCORES_SCALED);
-    if (parts->form & SCORES_SCALED) return masked ? TOP(REAL_ELEMENT, SCORES_SCALED | SCORES_MASKED) : TOP(REAL_ELEMENT, SCORES_SCALED);
-    if (parts->type == REAL_ELEMENT) return masked ? TOP(REAL_ELEMENT, SCORES_MASKED) : TOP(REAL_ELEMENT, 0);
-    if (parts->type == ELEMENT_FLOAT16) return masked ? TOP(ELEMENT_FLOAT16, SCORES_MASKED) : TOP(ELEMENT_FLOAT16, 0);
-    return masked ? TOP(ELEMENT_BFLOAT16, SCORES_MASKED) : TOP(ELEMENT_BFLOAT16, 0);
-#undef TOP
+    if (parts->form & SCORES_BIASED) return (masked ? NAME(biased_masked_top) : NAME(biased_top))(parts, count, to, low_to, product);
+    if (parts->form & SCORES_SCALED) return (masked ? NAME(scaled_masked_top) : NAME(scaled_top))(parts, count, to, low_to, product);
+    if (parts->type == REAL_ELEMENT) return NAME(masked_top)(parts, count, to, low_to, product);
+    if (parts->type == ELEMENT_FLOAT16) return (masked ? NAME(float16_masked_top) : NAME(float16_top))(parts, count, to, low_to, product);
+    return (masked ? NAME(bfloat16_masked_top) : NAME(bfloat16_top))(parts, count, to, low_to, product);
 }
+#undef MADE_TOP

@@ -12,7 +12,7 @@ static ALWAYS_INLINE void NAME(lanes_scale_loop)(NAME(lanes) *s, REAL *tile, REA
         VECTOR z = NAME(scaled_vector)(x, b, scale_hi, scale_lo, has_bias, &lo, &hi);
         if (has_bias) size = V(max)(V(keep_from)(z, least, V(abs)(hi)), size);
         V(store)(tile + j * LANES, z);
-        V(store)(lows + j * LANES, V(keep_from)(z, least, lo));
+        V(store)(lows + j * LANES, lo);
     }
     if (has_bias && vm_any(V(or_at_least)(vm_none(), size, V(set)(WIDE_FROM)))) {
         REAL sizes[LANES];

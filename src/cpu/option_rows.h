@@ -113,7 +113,7 @@ static void NAME(option_results)(const softmax_job *job, const NAME(option_row) 
 }
 
 static void NAME(option_rows)(const softmax_job *job, int64_t first, int64_t last, REAL *scratch, int streams) {
-    const int columns = (int)job->columns, pitch = NAME(terms_pitch)(columns), has_low = NAME(has_low_parts)(job), most = NAME(rows_of_group)(columns, streams);
+    const int columns = (int)job->columns, pitch = NAME(terms_pitch)(columns), has_low = NAME(has_low_parts)(job), most = NAME(rows_of_group)(columns, streams || has_low);
     NAME(option_row) row[LANES];
     NAME(lanes) s;
     place p = place_of_row(job, first);

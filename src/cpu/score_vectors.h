@@ -17,11 +17,10 @@ typedef struct NAME(score_parts) {
     REAL scale_lo;
 } NAME(score_parts);
 
-/* scale x + b = z + *low as scores.h's `scaled` has it for a product that is not large. Infinities and NaN stand alone, low is then not set; NaN is
+/* scale x + b = z + *low as scores.h's `scaled` has it for a product that is not large. Infinities and NaN stand alone, low is then anything; NaN is
  * also where a sum of finite parts is not finite. *hi: the product. */
 static ALWAYS_INLINE VECTOR NAME(scaled_vector)(VECTOR x, VECTOR b, VECTOR scale_hi, VECTOR scale_lo, int biased, VECTOR *low, VECTOR *hi) {
-    const VECTOR largest = V(set)(LARGEST);
-    VECTOR sum = V(mul)(x, scale_hi), lo = V(fma)(x, scale_hi, V(sub)(V(set)(0), sum)), z;
+    VECTOR sum = V(mul)(x, scale_hi), lo = V(fms)(x, scale_hi, sum), z;
     *hi = sum;
     lo = V(fma)(x, scale_lo, lo);
     if (biased) {
@@ -30,9 +29,8 @@ static ALWAYS_INLINE VECTOR NAME(scaled_vector)(VECTOR x, VECTOR b, VECTOR scale
         t = V(sub)(sum, *hi);
         lo = V(add)(lo, V(add)(V(sub)(*hi, V(sub)(sum, t)), V(sub)(b, t)));
     }
-    z = V(add)(sum, lo);
+    z = V(add_if_finite)(x, sum, lo);
     *low = V(sub)(lo, V(sub)(z, sum));
-    z = V(select)(largest, V(abs)(x), z, sum);
     return biased ? V(select)(b, V(set)(-LARGEST), z, b) : z;
 }
 
@@ -47,7 +45,7 @@ static ALWAYS_INLINE VECTOR NAME(made_scores)(const NAME(score_parts) *s, elemen
                                 form & SCORES_BIASED, &lows, &product);
     if (form == SCORES_MASKED) *lowest = V(lower)(*lowest, z);
     if (form & SCORES_MASKED) z = V(masked)(z, s->mask + i);
-    if (form & SCORES_SCALED) V(store)(low + i, V(keep_from)(z, least, lows));
+    if (form & SCORES_SCALED) V(store)(low + i, lows);
     if (form & SCORES_SCALED && form != SCORES_SCALED) *lowest = V(lower)(*lowest, V(keep_from)(z, least, z));
     if (form & SCORES_BIASED) *size = V(max)(V(keep_from)(z, least, V(abs)(product)), *size);
     if (form || type != REAL_ELEMENT) V(store)(to + i, z);

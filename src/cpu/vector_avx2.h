@@ -2,6 +2,7 @@
 #ifndef SOFTMAX_VECTOR_AVX2_H
 #define SOFTMAX_VECTOR_AVX2_H
 
+#include <float.h>
 #include <immintrin.h>
 
 #include "../numerics/half.h"
@@ -32,6 +33,7 @@ static inline vf vf_add(vf a, vf b) { return _mm256_add_ps(a, b); }
 static inline vf vf_sub(vf a, vf b) { return _mm256_sub_ps(a, b); }
 static inline vf vf_mul(vf a, vf b) { return _mm256_mul_ps(a, b); }
 static inline vf vf_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
+static inline vf vf_fms(vf a, vf b, vf c) { return _mm256_fmsub_ps(a, b, c); }
 static inline vf vf_max(vf a, vf b) { return _mm256_max_ps(a, b); }
 static inline vf vf_min(vf a, vf b) { return _mm256_min_ps(a, b); }
 static inline vf vf_raise(vf y, vf cut, vf most) { return _mm256_blendv_ps(y, most, _mm256_cmp_ps(y, cut, _CMP_GE_OQ)); }
@@ -129,6 +131,7 @@ static inline vd vd_add(vd a, vd b) { return _mm256_add_pd(a, b); }
 static inline vd vd_sub(vd a, vd b) { return _mm256_sub_pd(a, b); }
 static inline vd vd_mul(vd a, vd b) { return _mm256_mul_pd(a, b); }
 static inline vd vd_fma(vd a, vd b, vd c) { return _mm256_fmadd_pd(a, b, c); }
+static inline vd vd_fms(vd a, vd b, vd c) { return _mm256_fmsub_pd(a, b, c); }
 static inline vd vd_add_exact_product(vd a, vd b, vd c) { return vd_fma(a, b, c); }
 static inline vd vd_max(vd a, vd b) { return _mm256_max_pd(a, b); }
 static inline vd vd_min(vd a, vd b) { return _mm256_min_pd(a, b); }
@@ -169,6 +172,12 @@ static inline vm vf_or_at_least(vm m, vf a, vf b) { return _mm256_or_ps(m, _mm25
 static inline vm vd_or_at_least(vm m, vd a, vd b) { return _mm256_or_ps(m, _mm256_castpd_ps(_mm256_cmp_pd(a, b, _CMP_GE_OQ))); }
 static inline vf vf_select(vf a, vf limit, vf yes, vf no) { return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, limit, _CMP_GE_OQ)); }
 static inline vd vd_select(vd a, vd limit, vd yes, vd no) { return _mm256_blendv_pd(no, yes, _mm256_cmp_pd(a, limit, _CMP_GE_OQ)); }
+static inline vf vf_add_if_finite(vf test, vf a, vf b) {
+    return _mm256_blendv_ps(a, _mm256_add_ps(a, b), _mm256_cmp_ps(vf_abs(test), vf_set(FLT_MAX), _CMP_LE_OQ));
+}
+static inline vd vd_add_if_finite(vd test, vd a, vd b) {
+    return _mm256_blendv_pd(a, _mm256_add_pd(a, b), _mm256_cmp_pd(vd_abs(test), vd_set(DBL_MAX), _CMP_LE_OQ));
+}
 static inline vf vf_masked(vf a, const uint8_t *mask) {
     __m256i bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)mask));
     return _mm256_blendv_ps(a, vf_set(-INFINITY), _mm256_castsi256_ps(_mm256_cmpeq_epi32(bytes, _mm256_setzero_si256())));

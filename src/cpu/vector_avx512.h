@@ -30,6 +30,7 @@ static inline vf vf_add(vf a, vf b) { return _mm512_add_ps(a, b); }
 static inline vf vf_sub(vf a, vf b) { return _mm512_sub_ps(a, b); }
 static inline vf vf_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
 static inline vf vf_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
+static inline vf vf_fms(vf a, vf b, vf c) { return _mm512_fmsub_ps(a, b, c); }
 static inline vf vf_max(vf a, vf b) { return _mm512_max_ps(a, b); }
 static inline vf vf_min(vf a, vf b) { return _mm512_min_ps(a, b); }
 static inline vf vf_raise(vf y, vf cut, vf most) { return _mm512_mask_mov_ps(y, _mm512_cmp_ps_mask(y, cut, _CMP_GE_OQ), most); }
@@ -120,6 +121,7 @@ static inline vd vd_add(vd a, vd b) { return _mm512_add_pd(a, b); }
 static inline vd vd_sub(vd a, vd b) { return _mm512_sub_pd(a, b); }
 static inline vd vd_mul(vd a, vd b) { return _mm512_mul_pd(a, b); }
 static inline vd vd_fma(vd a, vd b, vd c) { return _mm512_fmadd_pd(a, b, c); }
+static inline vd vd_fms(vd a, vd b, vd c) { return _mm512_fmsub_pd(a, b, c); }
 static inline vd vd_add_exact_product(vd a, vd b, vd c) { return vd_fma(a, b, c); }
 static inline vd vd_max(vd a, vd b) { return _mm512_max_pd(a, b); }
 static inline vd vd_min(vd a, vd b) { return _mm512_min_pd(a, b); }
@@ -162,6 +164,9 @@ static inline vm vf_or_at_least(vm m, vf a, vf b) { return m | _mm512_cmp_ps_mas
 static inline vm vd_or_at_least(vm m, vd a, vd b) { return m | _mm512_cmp_pd_mask(a, b, _CMP_GE_OQ); }
 static inline vf vf_select(vf a, vf limit, vf yes, vf no) { return _mm512_mask_mov_ps(no, _mm512_cmp_ps_mask(a, limit, _CMP_GE_OQ), yes); }
 static inline vd vd_select(vd a, vd limit, vd yes, vd no) { return _mm512_mask_mov_pd(no, _mm512_cmp_pd_mask(a, limit, _CMP_GE_OQ), yes); }
+/* not NaN (1, 80) and not infinite (8, 10) */
+static inline vf vf_add_if_finite(vf test, vf a, vf b) { return _mm512_mask_add_ps(a, (__mmask16)~_mm512_fpclass_ps_mask(test, 0x99), a, b); }
+static inline vd vd_add_if_finite(vd test, vd a, vd b) { return _mm512_mask_add_pd(a, (__mmask8)~_mm512_fpclass_pd_mask(test, 0x99), a, b); }
 static inline vf vf_masked(vf a, const uint8_t *mask) {
     __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)mask);
     return _mm512_mask_mov_ps(vf_set(-INFINITY), _mm_test_epi8_mask(bytes, bytes), a);

@@ -3,6 +3,7 @@
 #define SOFTMAX_VECTOR_NEON_H
 
 #include <arm_neon.h>
+#include <float.h>
 
 #include "../numerics/half.h"
 
@@ -34,6 +35,7 @@ static inline vf vf_add(vf a, vf b) { return vaddq_f32(a, b); }
 static inline vf vf_sub(vf a, vf b) { return vsubq_f32(a, b); }
 static inline vf vf_mul(vf a, vf b) { return vmulq_f32(a, b); }
 static inline vf vf_fma(vf a, vf b, vf c) { return vfmaq_f32(c, a, b); }
+static inline vf vf_fms(vf a, vf b, vf c) { return vfmaq_f32(vnegq_f32(c), a, b); }
 static inline vf vf_max(vf a, vf b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
 static inline vf vf_min(vf a, vf b) { return vbslq_f32(vcltq_f32(a, b), a, b); }
 static inline vf vf_raise(vf y, vf cut, vf most) { return vbslq_f32(vcgeq_f32(y, cut), most, y); }
@@ -111,6 +113,7 @@ static inline vd vd_add(vd a, vd b) { return vaddq_f64(a, b); }
 static inline vd vd_sub(vd a, vd b) { return vsubq_f64(a, b); }
 static inline vd vd_mul(vd a, vd b) { return vmulq_f64(a, b); }
 static inline vd vd_fma(vd a, vd b, vd c) { return vfmaq_f64(c, a, b); }
+static inline vd vd_fms(vd a, vd b, vd c) { return vfmaq_f64(vnegq_f64(c), a, b); }
 static inline vd vd_add_exact_product(vd a, vd b, vd c) { return vd_fma(a, b, c); }
 static inline vd vd_max(vd a, vd b) { return vbslq_f64(vcgtq_f64(a, b), a, b); }
 static inline vd vd_min(vd a, vd b) { return vbslq_f64(vcltq_f64(a, b), a, b); }
@@ -160,6 +163,8 @@ static inline vm vf_or_at_least(vm m, vf a, vf b) { return vorrq_u32(m, vcgeq_f3
 static inline vm vd_or_at_least(vm m, vd a, vd b) { return vorrq_u32(m, vreinterpretq_u32_u64(vcgeq_f64(a, b))); }
 static inline vf vf_select(vf a, vf limit, vf yes, vf no) { return vbslq_f32(vcgeq_f32(a, limit), yes, no); }
 static inline vd vd_select(vd a, vd limit, vd yes, vd no) { return vbslq_f64(vcgeq_f64(a, limit), yes, no); }
+static inline vf vf_add_if_finite(vf test, vf a, vf b) { return vbslq_f32(vcaleq_f32(test, vdupq_n_f32(FLT_MAX)), vaddq_f32(a, b), a); }
+static inline vd vd_add_if_finite(vd test, vd a, vd b) { return vbslq_f64(vcaleq_f64(test, vdupq_n_f64(DBL_MAX)), vaddq_f64(a, b), a); }
 static inline vf vf_masked(vf a, const uint8_t *mask) {
     uint32_t four;
     memcpy(&four, mask, sizeof four);

@@ -31,6 +31,7 @@ static inline vf vf_add(vf a, vf b) { LANES_F a.lane[i] += b.lane[i]; return a; 
 static inline vf vf_sub(vf a, vf b) { LANES_F a.lane[i] -= b.lane[i]; return a; }
 static inline vf vf_mul(vf a, vf b) { LANES_F a.lane[i] *= b.lane[i]; return a; }
 static inline vf vf_fma(vf a, vf b, vf c) { LANES_F a.lane[i] = fmaf(a.lane[i], b.lane[i], c.lane[i]); return a; }
+static inline vf vf_fms(vf a, vf b, vf c) { LANES_F a.lane[i] = fmaf(a.lane[i], b.lane[i], -c.lane[i]); return a; }
 static inline vf vf_max(vf a, vf b) { LANES_F a.lane[i] = a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]; return a; }
 static inline vf vf_min(vf a, vf b) { LANES_F a.lane[i] = a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i]; return a; }
 /* `most` where y >= cut, else y */
@@ -90,6 +91,7 @@ static inline vd vd_add(vd a, vd b) { LANES_D a.lane[i] += b.lane[i]; return a; 
 static inline vd vd_sub(vd a, vd b) { LANES_D a.lane[i] -= b.lane[i]; return a; }
 static inline vd vd_mul(vd a, vd b) { LANES_D a.lane[i] *= b.lane[i]; return a; }
 static inline vd vd_fma(vd a, vd b, vd c) { LANES_D a.lane[i] = fma(a.lane[i], b.lane[i], c.lane[i]); return a; }
+static inline vd vd_fms(vd a, vd b, vd c) { LANES_D a.lane[i] = fma(a.lane[i], b.lane[i], -c.lane[i]); return a; }
 /* a b + c where a b is exact */
 static inline vd vd_add_exact_product(vd a, vd b, vd c) { LANES_D a.lane[i] = a.lane[i] * b.lane[i] + c.lane[i]; return a; }
 static inline vd vd_max(vd a, vd b) { LANES_D a.lane[i] = a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]; return a; }
@@ -124,6 +126,9 @@ static inline vm vd_or_at_least(vm m, vd a, vd b) { LANES_D m |= a.lane[i] >= b.
 /* yes where a >= limit, else no */
 static inline vf vf_select(vf a, vf limit, vf yes, vf no) { LANES_F yes.lane[i] = a.lane[i] >= limit.lane[i] ? yes.lane[i] : no.lane[i]; return yes; }
 static inline vd vd_select(vd a, vd limit, vd yes, vd no) { LANES_D yes.lane[i] = a.lane[i] >= limit.lane[i] ? yes.lane[i] : no.lane[i]; return yes; }
+/* a + b where test is neither NaN nor infinite, else a */
+static inline vf vf_add_if_finite(vf test, vf a, vf b) { LANES_F a.lane[i] += test.lane[i] - test.lane[i] == 0 ? b.lane[i] : 0.0f; return a; }
+static inline vd vd_add_if_finite(vd test, vd a, vd b) { LANES_D a.lane[i] += test.lane[i] - test.lane[i] == 0 ? b.lane[i] : 0.0; return a; }
 /* a where the lane's byte is not 0, else -inf */
 static inline vf vf_masked(vf a, const uint8_t *mask) { LANES_F a.lane[i] = mask[i] ? a.lane[i] : -INFINITY; return a; }
 static inline vd vd_masked(vd a, const uint8_t *mask) { LANES_D a.lane[i] = mask[i] ? a.lane[i] : -(double)INFINITY; return a; }
