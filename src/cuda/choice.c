@@ -48,6 +48,17 @@ static int lies_well(const operand *a)
     return !a->data || (uintptr_t)a->data % (uintptr_t)element_bytes(a->type) == 0;
 }
 
+/* Contiguous rows of a type that registers hold, whose options are a scale, a mask, lengths or the causal mask; or whose rows have any strides. */
+static int has_simple_options(const softmax_job *job)
+{
+    int bytes = element_bytes(job->x.type), one = job->columns == 1, has_y = job->op != OPERATION_LOGSUMEXP;
+    if (job->kind == ARITHMETIC_64 || job->bias.data || job->softcap != 0.0 || job->scale == 0.0 || score_scale_is_wild(job->scale) ||
+        (job->mask.data && job->mask.column_stride != 1 && !one) || (job->x.column_stride != bytes && !one) || !lies_well(&job->x))
+        return 0;
+    return has_y ? job->out.type == job->x.type && (job->out.column_stride == bytes || one) && lies_well(&job->out)
+                 : job->x.type == ELEMENT_FLOAT32;
+}
+
 /* Whether every row begins at a multiple of `bytes` and ends at one. */
 static int is_aligned(const softmax_job *job, int bytes)
 {
@@ -113,6 +124,8 @@ static int choose_rows(const softmax_job *job, const cuda_device *device, cuda_k
     return 1;
 }
 
+#define SHORT_OPTIONS 256 /* columns of a row that a warp holds, 8 a lane */
+
 /* Warps of a multiprocessor at 56 registers a thread. */
 enum { RESIDENT_WARPS = 36 };
 
@@ -127,6 +140,16 @@ static void refine_rows(const softmax_job *job, const cuda_device *device, cuda_
         int blocks = RESIDENT_WARPS / (shape->warps * shape->rows) * device->multiprocessors;
         shape->ahead = blocks * shape->rows / shape->cluster * (half ? 3 : 2) / 4;
     }
+}
+
+/* Rows with options: several in a thread block where they have few warps. */
+static void refine_options(const softmax_job *job, const cuda_device *device, cuda_shape *shape)
+{
+    shape->options = 1;
+    shape->vectors = is_aligned(job, 16);
+    refine_rows(job, device, shape);
+    shape->lane_columns = shape->cluster == 1 && job->columns <= SHORT_OPTIONS ? SHORT_OPTIONS / 32 : SOFTMAX_BLOCK_COLUMNS / 32;
+    shape->rows = shape->cluster > 1 || shape->warps > 2 ? 1 : shape->warps == 2 ? 2 : 4;
 }
 
 /* ---- A row over the whole GPU ---------------------------------------------------------------------------------------- */
@@ -287,6 +310,9 @@ int softmax_cuda_choose(const softmax_job *job, const cuda_device *device, cuda_
             return 1;
         }
     } else if ((any || wanted == CUDA_STRIPS) && choose_strips(job, device, shape)) {
+        return 1;
+    } else if (rows && has_simple_options(job) && choose_rows(job, device, wanted, job->x.type == ELEMENT_FLOAT32 ? float32_table : half_table, shape)) {
+        refine_options(job, device, shape);
         return 1;
     } else if (job->kind != ARITHMETIC_64 && lies_well(&job->x) && lies_well(&job->out) && lies_well(&job->bias) && rows && choose_rows(job, device, wanted, scores_table, shape)) {
         shape->scores = 1;

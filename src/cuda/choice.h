@@ -26,6 +26,7 @@ typedef struct cuda_device {
 typedef struct cuda_shape {
     cuda_kernel kernel;
     int multiprocessors;
+    int options; /* contiguous rows with a scale, a mask, lengths or the causal mask */
     int scores;  /* not plain rows: element by element, through options and strides */
     int edges;   /* rows begin anywhere, but x and out alike: accesses of 16 bytes between single elements at both ends */
     int vectors; /* accesses of 16 bytes, or of what a lane holds of a short row, or of two rows of a strip; otherwise element by element */

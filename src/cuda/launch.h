@@ -16,6 +16,10 @@ cudaError_t softmax_cuda_generic_forward(const softmax_job *job, const cuda_shap
 cudaError_t softmax_cuda_rows_float32(const softmax_job *job, const cuda_shape *shape);
 cudaError_t softmax_cuda_rows_float16(const softmax_job *job, const cuda_shape *shape);
 cudaError_t softmax_cuda_rows_bfloat16(const softmax_job *job, const cuda_shape *shape);
+/* options_*.cu: the same with a scale, a mask, lengths or the causal mask */
+cudaError_t softmax_cuda_options_float32(const softmax_job *job, const cuda_shape *shape);
+cudaError_t softmax_cuda_options_float16(const softmax_job *job, const cuda_shape *shape);
+cudaError_t softmax_cuda_options_bfloat16(const softmax_job *job, const cuda_shape *shape);
 /* scores_*.cu: rows in registers with any options and strides; results of that type, the scores' type may be another beside float32 */
 cudaError_t softmax_cuda_scores_float32(const softmax_job *job, const cuda_shape *shape);
 cudaError_t softmax_cuda_scores_float16(const softmax_job *job, const cuda_shape *shape);

@@ -25,6 +25,9 @@ static __device__ __forceinline__ double widened(float x) {
     return y;
 }
 
+/* The top bits of bytes FIRST and FIRST + 1 of x, each 16 times. */
+template <int FIRST> static __device__ __forceinline__ uint32_t marks_of_pair(uint32_t x) { return __byte_perm(x, 0, FIRST == 0 ? 0x9988 : 0xbbaa); }
+
 /* What was made of x before this is made again after it, and not kept in registers. */
 static __device__ __forceinline__ void make_again(uint32_t &x) { asm volatile("" : "+r"(x)); }
 

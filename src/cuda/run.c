@@ -109,6 +109,9 @@ static cudaError_t launch(const softmax_job *job, const cuda_shape *shape)
     static const launcher scores[] = {[ARITHMETIC_32] = softmax_cuda_scores_float32,
                                       [ARITHMETIC_FLOAT16] = softmax_cuda_scores_float16,
                                       [ARITHMETIC_BFLOAT16] = softmax_cuda_scores_bfloat16};
+    static const launcher options[] = {[ELEMENT_FLOAT32] = softmax_cuda_options_float32,
+                                       [ELEMENT_FLOAT16] = softmax_cuda_options_float16,
+                                       [ELEMENT_BFLOAT16] = softmax_cuda_options_bfloat16};
     if (job->op == OPERATION_CROSS_ENTROPY)
         return softmax_cuda_cross_entropy(job, shape);
     if (softmax_cuda_is_gradient(job->op))
@@ -128,6 +131,8 @@ static cudaError_t launch(const softmax_job *job, const cuda_shape *shape)
         return shorts[job->x.type](job, shape);
     case CUDA_BLOCK:
     case CUDA_CLUSTER:
+        if (shape->options)
+            return options[job->x.type](job, shape);
         return shape->scores ? scores[job->kind](job, shape) : rows[job->x.type](job, shape);
     default:
         return softmax_cuda_generic_forward(job, shape);

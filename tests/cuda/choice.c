@@ -67,9 +67,11 @@ static void by_layout(void)
     job.x.row_stride[0] += 2; /* a pitch */
     EXPECT(job, h200, CUDA_ANY_KERNEL, "block", 0, 4, 1);
     job = contiguous(OPERATION_SOFTMAX, ELEMENT_FLOAT32, 100, 4096, 0);
-    job.scale = 0.5;
-    EXPECT(job, h200, CUDA_ANY_KERNEL, "block", 0, 4, 1);
+    job.scale = 0.5; /* as rows without options */
+    EXPECT(job, h200, CUDA_ANY_KERNEL, "block", 1, 4, 1);
     job.columns = 8192;
+    EXPECT(job, h200, CUDA_ANY_KERNEL, "block", 1, 8, 1);
+    job.softcap = 20; /* element by element, with two registers a score */
     EXPECT(job, h200, CUDA_ANY_KERNEL, "cluster", 0, 2, 4);
     job.x.data++; /* an address that float32 cannot have */
     EXPECT(job, h200, CUDA_ANY_KERNEL, "generic", 0, 0, 0);

@@ -366,6 +366,9 @@ static inline float multiply_toward_zero(float a, float b) {
 static inline void let_next_kernel_start() {}
 static inline void wait_for_previous_kernel() {}
 static inline double widened(float x) { return (double)x; }
+template <int FIRST> static inline uint32_t marks_of_pair(uint32_t x) {
+    return (x >> (8 * FIRST + 7) & 1 ? 0xffffu : 0u) | (x >> (8 * FIRST + 15) & 1 ? 0xffff0000u : 0u);
+}
 static inline void make_again(uint32_t &) {}
 static inline void prefetch_to_l2(const void *) {}
 static inline float flush_to_zero(float x) { return fabsf(x) < 0x1p-126f ? 0.0f : x; }
