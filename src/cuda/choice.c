@@ -142,14 +142,14 @@ static void refine_rows(const softmax_job *job, const cuda_device *device, cuda_
     }
 }
 
-/* Rows with options: several in a thread block where they have few warps. */
+/* Rows with options: several in a thread block where they are a warp each. */
 static void refine_options(const softmax_job *job, const cuda_device *device, cuda_shape *shape)
 {
     shape->options = 1;
     shape->vectors = is_aligned(job, 16);
     refine_rows(job, device, shape);
     shape->lane_columns = shape->cluster == 1 && job->columns <= SHORT_OPTIONS ? SHORT_OPTIONS / 32 : SOFTMAX_BLOCK_COLUMNS / 32;
-    shape->rows = shape->cluster > 1 || shape->warps > 2 ? 1 : shape->warps == 2 ? 2 : 4;
+    shape->rows = shape->cluster == 1 && shape->warps == 1 ? 4 : 1;
 }
 
 /* ---- A row over the whole GPU ---------------------------------------------------------------------------------------- */
@@ -238,6 +238,22 @@ static int lies_in_pairs(const softmax_job *job)
     return 1;
 }
 
+/* Whether 16 bytes of neighbouring rows lie at a multiple of 16, everywhere. */
+static int lies_in_vectors(const softmax_job *job)
+{
+    const operand *arrays[2] = {&job->x, &job->out};
+    if (job->shape[job->dimensions - 1] * element_bytes(job->x.type) % 16 != 0)
+        return 0;
+    for (int i = 0; i < (job->op == OPERATION_LOGSUMEXP ? 1 : 2); i++) {
+        if ((uintptr_t)arrays[i]->data % 16 != 0 || arrays[i]->column_stride % 16 != 0)
+            return 0;
+        for (int d = 0; d + 1 < job->dimensions; d++)
+            if (arrays[i]->row_stride[d] % 16 != 0)
+                return 0;
+    }
+    return 1;
+}
+
 static int choose_strips(const softmax_job *job, const cuda_device *device, cuda_shape *shape)
 {
     int64_t blocks = blocks_of(job), inner = job->shape[job->dimensions - 1], strips = (inner + STRIP_ROWS - 1) / STRIP_ROWS;
@@ -245,8 +261,16 @@ static int choose_strips(const softmax_job *job, const cuda_device *device, cuda
         return 0;
     shape->kernel = CUDA_STRIPS;
     shape->cluster = (int)blocks;
+    if (job->columns <= THREAD_COLUMNS)
+        return 1;
+    if (blocks == 1 && lies_in_vectors(job)) {
+        shape->turned = 1;
+        for (shape->tile_columns = 128; shape->tile_columns < job->columns;)
+            shape->tile_columns *= 2;
+        return 1;
+    }
     shape->vectors = lies_in_pairs(job);
-    shape->tile_columns = job->columns <= 64 ? 64 : job->columns <= 256 ? 256 : SOFTMAX_BLOCK_COLUMNS;
+    shape->tile_columns = job->columns <= 256 ? 256 : SOFTMAX_BLOCK_COLUMNS;
     return 1;
 }
 
@@ -311,7 +335,7 @@ int softmax_cuda_choose(const softmax_job *job, const cuda_device *device, cuda_
         }
     } else if ((any || wanted == CUDA_STRIPS) && choose_strips(job, device, shape)) {
         return 1;
-    } else if (rows && has_simple_options(job) && choose_rows(job, device, wanted, job->x.type == ELEMENT_FLOAT32 ? float32_table : half_table, shape)) {
+    } else if (rows && has_simple_options(job) && choose_rows(job, device, wanted, half_table, shape)) {
         refine_options(job, device, shape);
         return 1;
     } else if (job->kind != ARITHMETIC_64 && lies_well(&job->x) && lies_well(&job->out) && lies_well(&job->bias) && rows && choose_rows(job, device, wanted, scores_table, shape)) {

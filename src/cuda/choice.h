@@ -41,12 +41,15 @@ typedef struct cuda_shape {
     int row_lanes;    /* CUDA_WARP: lanes that hold a row */
     int lane_columns; /* ... columns of a row in a lane */
     int access;       /* ... bytes of an access: 16, 8, an element's */
-    int tile_columns; /* CUDA_STRIPS: columns of a row in a thread block */
+    int tile_columns; /* CUDA_STRIPS: columns of a row in a thread block; 0: a thread has a row */
+    int turned;       /* CUDA_STRIPS: rows at multiples of 16 bytes, turned round in shared memory */
     int pieces; /* CUDA_SPLIT: of a row, a thread block each */
     int fine;   /* CUDA_SPLIT: a piece is a block of columns, by several warps */
     int early;  /* CUDA_SPLIT: the second launch may start before the first has ended */
 } cuda_shape;
 
+#define THREAD_COLUMNS 64 /* of a row that a thread has */
+#define THREAD_ROWS 128   /* of a thread block whose threads have one each */
 #define STRIP_ROWS 8 /* neighbouring rows of a thread block at least */
 #define SPLIT_PART_BYTES 56 /* of a piece's part in scratch */
 

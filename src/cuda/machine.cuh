@@ -26,7 +26,11 @@ static __device__ __forceinline__ double widened(float x) {
 }
 
 /* The top bits of bytes FIRST and FIRST + 1 of x, each 16 times. */
-template <int FIRST> static __device__ __forceinline__ uint32_t marks_of_pair(uint32_t x) { return __byte_perm(x, 0, FIRST == 0 ? 0x9988 : 0xbbaa); }
+template <int FIRST> static __device__ __forceinline__ uint32_t marks_of_pair(uint32_t x) {
+    uint32_t marks; /* the instruction's selectors from 8 on take a byte's sign, which __byte_perm leaves out */
+    asm("prmt.b32 %0, %1, 0, %2;" : "=r"(marks) : "r"(x), "n"(FIRST == 0 ? 0x9988 : 0xbbaa));
+    return marks;
+}
 
 /* What was made of x before this is made again after it, and not kept in registers. */
 static __device__ __forceinline__ void make_again(uint32_t &x) { asm volatile("" : "+r"(x)); }

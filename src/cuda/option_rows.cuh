@@ -101,10 +101,17 @@ static __device__ __forceinline__ row_scale scale_of(const softmax_job &job) {
     return s;
 }
 
-/* scores.cuh's scaled_score for elements and products that are finite, or -inf. */
-static __device__ __forceinline__ float scaled(float x, const row_scale &s, float &low) {
-    const float hi = x * s.hi, lo = fmaf(x, s.lo, fmaf(x, s.hi, -hi)), sum = hi + lo;
-    low = lo - (sum - hi);
+enum scaling { NOT_SCALED, BY_A_FLOAT, BY_A_PAIR };
+
+/* scores.cuh's scaled_score for elements and products that are finite, or -inf. By a float the product's rest is no more than half of its last place,
+ * and the sum is the product. */
+template <scaling BY> static __device__ __forceinline__ float scaled(float x, const row_scale &s, float &low) {
+    const float hi = x * s.hi;
+    low = fmaf(x, s.hi, -hi);
+    if (BY == BY_A_FLOAT) return hi;
+    low = fmaf(x, s.lo, low);
+    const float sum = hi + low;
+    low = low - (sum - hi);
     return sum;
 }
 
@@ -119,10 +126,10 @@ template <arithmetic KIND> static __device__ __forceinline__ float add_pair(floa
 /* The block's maximum, made of the largest element. */
 static __device__ __forceinline__ void set_maximum(const row_scale &scale, float first, float &second, block_sums &s) {
     float low, unused;
-    s.maximum = scaled(first, scale, low) + 0.0f; /* -0 is taken as +0 */
+    s.maximum = scaled<BY_A_PAIR>(first, scale, low) + 0.0f; /* -0 is taken as +0 */
     if (!(fabsf(s.maximum) < INFINITY)) s.maximum = fabsf(first) < INFINITY ? FLT_MAX : first;
     s.maximum_low = fabsf(low) < INFINITY ? low + 0.0f : 0.0f;
-    second = second == -INFINITY ? second : scaled(second, scale, unused);
+    second = second == -INFINITY ? second : scaled<BY_A_PAIR>(second, scale, unused);
 }
 
 /* Whether a finite element's score may not be finite; large ones are seen by the maximum. */
@@ -135,8 +142,9 @@ template <int N> static __device__ __forceinline__ bool is_doubtful(const row_sc
 }
 
 /* sum_block for elements x, which become values, or with KEEP_SCORES stay. Of PARTS parts those whose columns are all from `seen` on are left out. */
-template <arithmetic KIND, int N, bool KEEP_SCORES, bool SCALED, int PARTS>
+template <arithmetic KIND, int N, bool KEEP_SCORES, scaling BY, int PARTS>
 static __device__ __forceinline__ block_sums sum_options(const row_scale &scale, float first, float second, float *x, int seen) {
+    const bool SCALED = BY != NOT_SCALED;
     block_sums s;
     uint32_t key = order_of(first), top = __reduce_max_sync(EVERY_LANE, key);
     const uint32_t owners = __ballot_sync(EVERY_LANE, key == top);
@@ -159,7 +167,7 @@ static __device__ __forceinline__ block_sums sum_options(const row_scale &scale,
 #pragma unroll
             for (int i = p * (N / PARTS); i < (p + 1) * (N / PARTS); i++) {
                 float low_part = 0.0f, v = fmaxf(x[i], least);
-                if (SCALED) v = scaled(v, scale, low_part);
+                if (SCALED) v = scaled<BY>(v, scale, low_part);
                 v = SCALED ? add_pair<KIND>(v, low_part, magic, high, low) : add_term<KIND>(v, magic, high, low);
                 if (!KEEP_SCORES) x[i] = v;
             }
@@ -177,9 +185,9 @@ static __device__ __forceinline__ block_sums sum_options(const row_scale &scale,
 /* ---- The results ------------------------------------------------------------------------------------------------------ */
 
 /* results.cuh's log_result_of for the pair of an element. */
-static __device__ __forceinline__ float log_of_scaled(const row_answer &r, float x, const row_scale &scale, float least) {
+template <scaling BY> static __device__ __forceinline__ float log_of_scaled(const row_answer &r, float x, const row_scale &scale, float least) {
     float low;
-    const float z = scaled(x, scale, low), d = z - r.maximum, t = d - z, e = (z - (d - t)) + (-r.maximum - t);
+    const float z = scaled<BY>(x, scale, low), d = z - r.maximum, t = d - z, e = (z - (d - t)) + (-r.maximum - t);
     const float y = (d + r.minus_log) + (((e + low) - r.maximum_low) + r.minus_log_low);
     return x == -INFINITY ? x : fabsf(y) >= least ? y : 0.0f;
 }
@@ -188,9 +196,12 @@ template <typename T, int N, bool LOG, bool SCALED>
 static __device__ __forceinline__ void finish_values(const block_board &board, int warp, const row_scale &scale, float *v) {
     const arithmetic kind = cell<T>::kind;
     const row_answer answer = board.answer;
-    if (LOG && SCALED) {
+    if (LOG && SCALED && scale.lo == 0.0f) {
 #pragma unroll
-        for (int i = 0; i < N; i++) v[i] = log_of_scaled(answer, v[i], scale, cell<T>::least());
+        for (int i = 0; i < N; i++) v[i] = log_of_scaled<BY_A_FLOAT>(answer, v[i], scale, cell<T>::least());
+    } else if (LOG && SCALED) {
+#pragma unroll
+        for (int i = 0; i < N; i++) v[i] = log_of_scaled<BY_A_PAIR>(answer, v[i], scale, cell<T>::least());
     } else if (LOG) {
         log_block<N>(answer, v);
     } else if (board.ordinary && (kind == ARITHMETIC_32 || !SCALED)) {
@@ -200,8 +211,8 @@ static __device__ __forceinline__ void finish_values(const block_board &board, i
     } else {
         const block_note note = note_of<kind>(board.sums[warp]);
         register_factor f = factor_of<kind>(answer, note);
-        if (SCALED && f.is_plain) { /* neighbours may be so near that only the cut keeps them below the largest result */
-            f.is_plain = false;
+        if (SCALED && f.is_plain && note.maximum >= answer.maximum - 1.0f) {
+            f.is_plain = false; /* scores may be so near the largest that only the cut keeps their results below its */
             f.hi = bits_float(float_bits(f.hi) + (64u << 23));
             if (note.maximum == answer.maximum && note.maximum_low == answer.maximum_low) f.cut = note.top * f.hi;
         }
@@ -209,10 +220,23 @@ static __device__ __forceinline__ void finish_values(const block_board &board, i
     }
 }
 
+template <arithmetic KIND, int N, bool LOG, scaling BY, int VEC>
+static __device__ __forceinline__ block_sums sum_seen(const row_scale &scale, float m1, float m2, float *v, int seen) {
+    return seen == 32 * N ? sum_options<KIND, N, LOG, BY, 1>(scale, m1, m2, v, seen)
+                          : sum_options<KIND, N, LOG, BY, (N / VEC < 4 ? N / VEC : 4)>(scale, m1, m2, v, seen);
+}
+
+/* By the warps of a row. Rows of a warp do not wait: barriers of their own for several rows of a thread block would leave room for few thread blocks. */
+static __device__ __forceinline__ void wait_for_row(int warps) {
+    if (warps == 1)
+        __syncwarp();
+    else
+        __syncthreads();
+}
+
 /* ---- The kernel --------------------------------------------------------------------------------------------------------- */
 
-/* VEC: elements of an access. N: columns of a block in a lane. Without CLUSTER a thread block has as many rows as it has times `warps` warps, which do
- * not wait for one another. */
+/* VEC: elements of an access. N: columns of a block in a lane. Without CLUSTER a thread block has several rows where they are a warp each. */
 template <typename T, int VEC, int N, bool LOG, bool SCALED, bool CLUSTER>
 static __device__ __forceinline__ void rows_with_options(const softmax_job &job, int split_into, int ahead) {
     typedef lane_words<T, VEC, N> LANES;
@@ -247,21 +271,25 @@ static __device__ __forceinline__ void rows_with_options(const softmax_job &job,
             hide_columns<T, VEC, N>(job.mask.data ? row_of(job, job.mask, row) + first : NULL, seen, words);
         cell<T>::template largest_two<LANES::words>(words, m1, m2);
         LANES::open(words, v);
-        sums = seen == 32 * N ? sum_options<kind, N, LOG, SCALED, 1>(scale, m1, m2, v, seen)
-                              : sum_options<kind, N, LOG, SCALED, (N / VEC < 4 ? N / VEC : 4)>(scale, m1, m2, v, seen);
+        if (!SCALED)
+            sums = sum_seen<kind, N, LOG, NOT_SCALED, VEC>(scale, m1, m2, v, seen);
+        else if (scale.lo == 0.0f)
+            sums = sum_seen<kind, N, LOG, BY_A_FLOAT, VEC>(scale, m1, m2, v, seen);
+        else
+            sums = sum_seen<kind, N, LOG, BY_A_PAIR, VEC>(scale, m1, m2, v, seen);
         if ((threadIdx.x & 31) == 0) board.sums[warp] = sums;
     }
     if (warp == 0) {
         parked.leave(v);
-        wait_for_warps(slot, 32 * warps);
+        wait_for_row(warps);
         if (CLUSTER) wait_for_cluster();
         read_out<kind, LOG, SCALED, CLUSTER>(board, warps, rank, cluster, job.op == OPERATION_LOGSUMEXP);
-        wait_for_warps(slot, 32 * warps);
+        wait_for_row(warps);
         parked.take(v);
     } else {
-        wait_for_warps(slot, 32 * warps);
+        wait_for_row(warps);
         if (CLUSTER) wait_for_cluster();
-        wait_for_warps(slot, 32 * warps);
+        wait_for_row(warps);
     }
     const bool leads = rank == 0 && warp == 0;
     if (board.answer.slow) {

@@ -335,6 +335,7 @@ template <typename T> static inline T __ldcs(const T *p) { return *p; }
 template <typename T> static inline T __ldg(const T *p) { return *p; }
 template <typename T> static inline void __stcs(T *p, T x) { *p = x; }
 template <typename T> static inline T atomicAdd(T *p, T x) { T old = *p; *p = old + x; return old; }
+template <typename T> static inline T atomicOr(T *p, T x) { T old = *p; *p = old | x; return old; }
 template <typename T> static inline T atomicMax(T *p, T x) { T old = *p; if (x > old) *p = x; return old; }
 template <typename T> static inline T atomicCAS(T *p, T expected, T x) { T old = *p; if (old == expected) *p = x; return old; }
 static inline float __uint_as_float(uint32_t x) { float f; memcpy(&f, &x, 4); return f; }
