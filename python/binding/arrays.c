@@ -21,11 +21,21 @@ static bool has_dlpack(PyTypeObject *type)
     return true;
 }
 
+bool find_library_stream(held_array *a)
+{
+    a->library_stream = NULL;
+    a->waits = false;
+    if (a->family == FAMILY_NUMPY || is_on_cpu(a->tensor.device))
+        return true;
+    return a->family == FAMILY_EXCHANGE ? exchange_stream(a) : dlpack_stream(a);
+}
+
 bool hold_array(held_array *a, const char *name, PyObject *object, array_use use, void **stream)
 {
     a->exchange = NULL;
     a->versioned = NULL;
     a->unversioned = NULL;
+    a->library_stream = NULL;
     a->waits = false;
     a->object = Py_NewRef(object);
     if (PyArray_Check(object))
@@ -46,11 +56,12 @@ bool hold_array(held_array *a, const char *name, PyObject *object, array_use use
     return a->object && hold_numpy(a, name, (PyArrayObject *)a->object, use);
 }
 
-bool hold_result(held_array *a, const held_array *like, DLDataType type, int ndim, const int64_t *shape)
+bool hold_result(held_array *a, const held_array *like, DLDataType type, int ndim, const int64_t *shape, void **stream)
 {
     a->exchange = NULL;
     a->versioned = NULL;
     a->unversioned = NULL;
+    a->library_stream = NULL;
     a->waits = false;
     a->object = NULL;
     if (ndim > SOFTMAX_MAX_DIMENSIONS)
@@ -61,7 +72,7 @@ bool hold_result(held_array *a, const held_array *like, DLDataType type, int ndi
     case FAMILY_EXCHANGE:
         return new_exchange(a, like, type, ndim, shape);
     default:
-        return new_dlpack(a, like, type, ndim, shape);
+        return new_dlpack(a, like, type, ndim, shape, stream);
     }
 }
 

@@ -19,19 +19,27 @@ typedef struct held_array {
     const exchange_api *exchange;
     versioned_tensor *versioned; /* what the producer lent, or NULL */
     DLManagedTensor *unversioned;
-    bool waits; /* on a device, of a library whose stream is not known: the work is waited for (JAX) */
+    void *library_stream; /* on a CUDA device: where its library would work now; NULL: not there, or not known */
+    bool waits;           /* there, and not known: the work is waited for (JAX) */
     int64_t strides[SOFTMAX_MAX_DIMENSIONS];
 } held_array;
 
 /* ARRAY_SCORES: an input where a list of Python's integers means numbers. */
 typedef enum array_use { ARRAY_SCORES, ARRAY_INPUT, ARRAY_OUTPUT } array_use;
 
-/* false with an exception. `stream` is where CUDA work will run: a DLPack producer makes its data ready there. */
+#define DEFAULT_STREAM ((void *)1) /* CUDA's and DLPack's name of it: NULL says that there is none yet */
+
+/* false with an exception. `stream` is where CUDA work will run, that of the array's library where it is NULL: a DLPack
+ * producer makes its data ready there. */
 bool hold_array(held_array *a, const char *name, PyObject *object, array_use use, void **stream);
 void release_array(held_array *a);
 
+bool is_on_cpu(DLDevice device);
+/* Finds library_stream and waits; false with an exception. */
+bool find_library_stream(held_array *a);
+
 /* A new row-major array of like's kind, held; and, once it is written, the object that the caller gets, or NULL. */
-bool hold_result(held_array *a, const held_array *like, DLDataType type, int ndim, const int64_t *shape);
+bool hold_result(held_array *a, const held_array *like, DLDataType type, int ndim, const int64_t *shape, void **stream);
 PyObject *result_object(held_array *a, const held_array *like);
 
 /* numpy_arrays.c */
@@ -48,12 +56,13 @@ bool numpy_memory_begin(void);
 /* exchange_arrays.c */
 const exchange_api *exchange_of(PyTypeObject *type);
 bool hold_exchange(held_array *a, const char *name, array_use use, void **stream);
+bool exchange_stream(held_array *a);
 bool new_exchange(held_array *a, const held_array *like, DLDataType type, int ndim, const int64_t *shape);
 
 /* dlpack_arrays.c */
 bool hold_dlpack(held_array *a, const char *name, array_use use, void **stream);
-bool new_dlpack(held_array *a, const held_array *like, DLDataType type, int ndim, const int64_t *shape);
-bool is_on_cpu(DLDevice device);
+bool dlpack_stream(held_array *a);
+bool new_dlpack(held_array *a, const held_array *like, DLDataType type, int ndim, const int64_t *shape, void **stream);
 
 /* block_tensor.c: new memory as a tensor that another library takes over. NULL with an exception. */
 versioned_tensor *block_versioned(DLDataType type, int ndim, const int64_t *shape);

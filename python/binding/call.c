@@ -2,6 +2,7 @@
 #include "call.h"
 
 #include <ctype.h>
+#include <stdarg.h>
 #include <string.h>
 
 #define ARGUMENT_STRING(name) #name
@@ -73,6 +74,8 @@ bool call_begin(call *c, const signature *s, PyObject *const *arguments, Py_ssiz
     c->signature = s;
     c->arrays = 0;
     c->stream = NULL;
+    c->other_streams = 0;
+    c->waits = false;
     c->named = given_names != NULL;
     c->options = defaults;
     memset(c->given, 0, sizeof c->given);
@@ -177,13 +180,17 @@ held_array *call_array(call *c, argument which, array_use use)
     if (!c->given[which])
         return NULL;
     c->arrays++;
-    return hold_array(a, call_argument_name(which), c->given[which], use, &c->stream) ? a : call_refuse(c);
+    if (!hold_array(a, call_argument_name(which), c->given[which], use, &c->stream))
+        return call_refuse(c);
+    return call_joins(c, a, a->family == FAMILY_DLPACK) ? a : NULL;
 }
 
 held_array *call_result(call *c, const held_array *like, DLDataType type, int ndim, const int64_t *shape)
 {
     held_array *a = &c->array[c->arrays++];
-    return hold_result(a, like, type, ndim, shape) ? a : call_refuse(c);
+    if (!hold_result(a, like, type, ndim, shape, &c->stream))
+        return call_refuse(c);
+    return call_joins(c, a, a->family == FAMILY_DLPACK) ? a : NULL;
 }
 
 held_array *call_output(call *c, argument which, const held_array *like, DLDataType type, int ndim,
@@ -235,20 +242,46 @@ bool call_scratch(call *c, const held_array *like, size_t bytes)
     return memory != NULL;
 }
 
-bool call_wait(call *c)
+/* module.name(...) of _interchange; false with an exception. */
+static bool interchange(const char *name, const char *format, ...)
 {
-    bool waits = false, done;
-    PyObject *module, *none;
-    for (int i = 0; i < c->arrays; i++)
-        waits = waits || c->array[i].waits;
-    if (!waits)
-        return true;
-    module = PyImport_ImportModule("libsoftmax._interchange");
-    none = module ? PyObject_CallMethod(module, "wait", "N", PyLong_FromVoidPtr(c->stream)) : NULL;
-    done = none != NULL;
+    PyObject *module = PyImport_ImportModule("libsoftmax._interchange"), *function, *arguments, *none = NULL;
+    va_list given;
+    va_start(given, format);
+    arguments = Py_VaBuildValue(format, given);
+    va_end(given);
+    function = module && arguments ? PyObject_GetAttrString(module, name) : NULL;
+    if (function)
+        none = PyObject_CallObject(function, arguments);
     Py_XDECREF(none);
+    Py_XDECREF(function);
+    Py_XDECREF(arguments);
     Py_XDECREF(module);
-    return done;
+    return none != NULL;
+}
+
+bool call_joins(call *c, const held_array *a, bool is_ready)
+{
+    if (a->family == FAMILY_NUMPY || is_on_cpu(a->tensor.device))
+        return true;
+    c->device = a->tensor.device.device_id;
+    c->waits = c->waits || a->waits;
+    if (!c->stream)
+        c->stream = a->library_stream ? a->library_stream : DEFAULT_STREAM;
+    if (c->given[ARGUMENT_STREAM] || !a->library_stream || a->library_stream == c->stream)
+        return true;
+    c->others[c->other_streams++] = a->library_stream;
+    return is_ready || interchange("order", "(iKK)", c->device, (unsigned long long)(uintptr_t)a->library_stream,
+                                   (unsigned long long)(uintptr_t)c->stream);
+}
+
+bool call_settle(call *c)
+{
+    for (int i = 0; i < c->other_streams; i++)
+        if (!interchange("order", "(iKK)", c->device, (unsigned long long)(uintptr_t)c->stream,
+                         (unsigned long long)(uintptr_t)c->others[i]))
+            return false;
+    return !c->waits || interchange("wait", "(iK)", c->device, (unsigned long long)(uintptr_t)c->stream);
 }
 
 /* ---- Errors ------------------------------------------------------------------------------------------------------ */

@@ -39,6 +39,9 @@ typedef struct call {
     void *stream; /* where CUDA work runs: the caller's, else that of the first array's library */
     int arrays;
     held_array array[ARRAYS_MOST];
+    void *others[ARRAYS_MOST + 2]; /* streams of arrays' libraries, other than `stream`: they wait for the work */
+    int other_streams, device;
+    bool waits; /* for the work, as some array's stream is not known */
     char message[400];
 } call;
 
@@ -68,8 +71,12 @@ bool call_dtype(call *c, DLDataType otherwise, DLDataType *type);
 
 /* Device memory for the call, from the library that like is of. */
 bool call_scratch(call *c, const held_array *like, size_t bytes);
-/* Until the work is done, where an array's library would not know that it is still to be done. */
-bool call_wait(call *c);
+/* The order between the call's stream and that of a's library, where they are two: the work comes after what has been put on
+ * the other, unless a `is_ready`, and what is put there later comes after the work (call_settle). A stream= of the caller is
+ * the caller's to order. Takes the stream of the first array that comes. */
+bool call_joins(call *c, const held_array *a, bool is_ready);
+/* Once the work is on the stream: the other streams wait for it, or the host does where the stream is not known. */
+bool call_settle(call *c);
 
 /* Numbers and words among the arguments into options. */
 bool call_options(call *c);

@@ -17,14 +17,13 @@ static bool device_of(PyObject *object, DLDevice *device)
     return read;
 }
 
-/* Where work on the object's device runs that its library would start now: None where that is not known. */
-static bool stream_of(PyObject *object, void **stream, bool *known)
+/* None where the library's stream is not known. */
+bool dlpack_stream(held_array *a)
 {
     PyObject *module = PyImport_ImportModule("libsoftmax._interchange");
-    PyObject *number = module ? PyObject_CallMethod(module, "current_stream", "O", object) : NULL;
-    *known = number != Py_None;
-    if (number && *known)
-        *stream = PyLong_AsVoidPtr(number);
+    PyObject *number = module ? PyObject_CallMethod(module, "current_stream", "O", a->object) : NULL;
+    a->waits = number == Py_None;
+    a->library_stream = number && !a->waits ? PyLong_AsVoidPtr(number) : NULL;
     Py_XDECREF(number);
     Py_XDECREF(module);
     return !PyErr_Occurred();
@@ -72,15 +71,16 @@ bool hold_dlpack(held_array *a, const char *name, array_use use, void **stream)
 {
     DLDevice device;
     PyObject *number = NULL, *capsule;
-    bool opened, known = true;
+    bool opened;
     a->family = FAMILY_DLPACK;
     if (!device_of(a->object, &device))
         return false;
     if (!is_on_cpu(device)) {
-        if (!*stream && !stream_of(a->object, stream, &known))
+        if (!dlpack_stream(a))
             return false;
-        a->waits = !known;
-        number = PyLong_FromVoidPtr(*stream ? *stream : (void *)1); /* DLPack's 1: the default stream */
+        if (!*stream)
+            *stream = a->library_stream ? a->library_stream : DEFAULT_STREAM;
+        number = PyLong_FromVoidPtr(*stream);
         if (!number)
             return false;
     }
@@ -101,10 +101,10 @@ bool hold_dlpack(held_array *a, const char *name, array_use use, void **stream)
 /* ---- Results ----------------------------------------------------------------------------------------------------- */
 
 /* On another device the array's own library makes it: JAX, CuPy. */
-static bool new_on_device(held_array *a, const held_array *like, DLDataType type, int ndim, const int64_t *shape)
+static bool new_on_device(held_array *a, const held_array *like, DLDataType type, int ndim, const int64_t *shape,
+                          void **stream)
 {
     PyObject *module = PyImport_ImportModule("libsoftmax._interchange"), *sizes = PyTuple_New(ndim), *made = NULL;
-    void *stream = NULL;
     bool held = false;
     for (int d = 0; sizes && d < ndim; d++)
         PyTuple_SET_ITEM(sizes, d, PyLong_FromLongLong(shape[d]));
@@ -112,7 +112,7 @@ static bool new_on_device(held_array *a, const held_array *like, DLDataType type
         made = PyObject_CallMethod(module, "empty", "OOs", like->object, sizes, dtype_name(type));
     if (made) {
         a->object = Py_NewRef(made);
-        held = hold_dlpack(a, "the result", ARRAY_INPUT, &stream);
+        held = hold_dlpack(a, "the result", ARRAY_INPUT, stream);
     }
     Py_XDECREF(made);
     Py_XDECREF(sizes);
@@ -120,11 +120,11 @@ static bool new_on_device(held_array *a, const held_array *like, DLDataType type
     return held;
 }
 
-bool new_dlpack(held_array *a, const held_array *like, DLDataType type, int ndim, const int64_t *shape)
+bool new_dlpack(held_array *a, const held_array *like, DLDataType type, int ndim, const int64_t *shape, void **stream)
 {
     a->family = FAMILY_DLPACK;
     if (!is_on_cpu(like->tensor.device))
-        return new_on_device(a, like, type, ndim, shape);
+        return new_on_device(a, like, type, ndim, shape, stream);
     a->object = block_tensor_new(&a->tensor, type, ndim, shape);
     return a->object != NULL;
 }

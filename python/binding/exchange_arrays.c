@@ -142,10 +142,22 @@ bool hold_exchange(held_array *a, const char *name, array_use use, void **stream
             return false;
         }
     }
-    if (!*stream && !is_on_cpu(a->tensor.device) && api->current_stream &&
-        api->current_stream(a->tensor.device.device_type, a->tensor.device.device_id, stream) != 0)
+    if (!find_library_stream(a))
         return false;
+    if (!*stream)
+        *stream = a->library_stream;
     return check_meaning(a, name);
+}
+
+bool exchange_stream(held_array *a)
+{
+    void *stream = NULL;
+    const exchange_api *api = a->exchange;
+    if (api->current_stream && api->current_stream(a->tensor.device.device_type, a->tensor.device.device_id, &stream) != 0)
+        return false;
+    a->library_stream = stream ? stream : DEFAULT_STREAM;
+    a->waits = !api->current_stream;
+    return true;
 }
 
 /* ---- Results ----------------------------------------------------------------------------------------------------- */
@@ -183,5 +195,5 @@ bool new_exchange(held_array *a, const held_array *like, DLDataType type, int nd
     if (api->import_tensor(made, &object) != 0)
         return false;
     a->object = object;
-    return !api->borrow_tensor || api->borrow_tensor(a->object, &a->tensor) == 0;
+    return (!api->borrow_tensor || api->borrow_tensor(a->object, &a->tensor) == 0) && find_library_stream(a);
 }

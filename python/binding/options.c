@@ -164,6 +164,8 @@ bool call_stream(call *c)
         Py_XDECREF(pair);
     }
     c->stream = number ? PyLong_AsVoidPtr(number) : NULL;
+    if (!c->stream)
+        c->stream = DEFAULT_STREAM;
     Py_XDECREF(number);
     if (PyErr_Occurred() || !number)
         return refuse_value(c, ARGUMENT_STREAM, PyExc_TypeError, "an int or a CUDA stream");

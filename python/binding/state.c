@@ -1,17 +1,9 @@
 /* State: the online states of an array of rows. */
 #include "docs.h"
 #include "functions.h"
+#include "state.h"
 
 #include <string.h>
-
-typedef struct state_object {
-    PyObject_HEAD softmax_state *states;
-    int64_t count;
-    int ndim;
-    int64_t shape[SOFTMAX_MAX_DIMENSIONS];
-    DLDataType type;
-    bool busy; /* a call without the interpreter's lock is at work on it */
-} state_object;
 
 static PyTypeObject state_type;
 
@@ -21,17 +13,10 @@ static const signature normalise_signature = {
     "normalise", "y", 1, 2, {ARGUMENT_TILE, ARGUMENT_AXIS}, TAKES_SCORES | TAKES(FIRST_COLUMN) | TAKES(OUT)};
 static const signature log_normalise_signature = {
     "log_normalise", "y", 1, 2, {ARGUMENT_TILE, ARGUMENT_AXIS}, TAKES_SCORES | TAKES(FIRST_COLUMN) | TAKES(OUT)};
-static const signature merge_signature = {"merge", NULL, 1, 1, {ARGUMENT_OTHER}, 0};
-static const signature state_logsumexp_signature = {"logsumexp", "l", 0, 0, {ARGUMENT_COUNT}, TAKES(OUT)};
+static const signature merge_signature = {"merge", NULL, 1, 1, {ARGUMENT_OTHER}, TAKES(STREAM)};
+static const signature state_logsumexp_signature = {"logsumexp", "l", 0, 0, {ARGUMENT_COUNT}, TAKES(OUT) | TAKES(STREAM)};
 
 /* ---- Making ------------------------------------------------------------------------------------------------------ */
-
-static softmax_type library_type(DLDataType type)
-{
-    if (type.code == kDLBfloat)
-        return SOFTMAX_BFLOAT16;
-    return type.bits == 64 ? SOFTMAX_FLOAT64 : type.bits == 16 ? SOFTMAX_FLOAT16 : SOFTMAX_FLOAT32;
-}
 
 /* shape: an int or a tuple. */
 static bool read_shape(state_object *self, PyObject *given)
@@ -70,18 +55,16 @@ static PyObject *state_new(PyTypeObject *type, PyObject *arguments, PyObject *wo
         Py_DECREF(self);
         return NULL;
     }
-    self->states = PyMem_RawMalloc(((size_t)self->count + 1) * sizeof *self->states); /* not 0 bytes */
-    if (!self->states) {
+    if (!state_begin_on_cpu(self)) {
         Py_DECREF(self);
-        return PyErr_NoMemory();
+        return NULL;
     }
-    softmax_state_init(self->states, self->count, library_type(self->type));
     return (PyObject *)self;
 }
 
 static void state_free(state_object *self)
 {
-    PyMem_RawFree(self->states);
+    state_release(self);
     Py_TYPE(self)->tp_free(self);
 }
 
@@ -121,7 +104,7 @@ static bool tile_fits(call *c, const state_object *self, const held_array *tile,
     return false;
 }
 
-static held_array *hold_tile(call *c, const state_object *self, int *axis)
+static held_array *hold_tile(call *c, state_object *self, int *axis)
 {
     axis_kind kind = call_axis(c, axis);
     held_array *tile;
@@ -130,12 +113,6 @@ static held_array *hold_tile(call *c, const state_object *self, int *axis)
     tile = kind == AXIS_ONE ? call_array(c, ARGUMENT_TILE, ARRAY_SCORES) : NULL;
     if (!tile || !tile_fits(c, self, tile, *axis) || !call_options(c))
         return NULL;
-    if (!is_on_cpu(tile->tensor.device)) { /* the library would take the states to be there too */
-        PyErr_Format(PyExc_ValueError, "%s: tile is on %s:%d; the CPU's memory, where the state is, is required",
-                     c->signature->name, tile->tensor.device.device_type == kDLCUDA ? "cuda" : "device",
-                     tile->tensor.device.device_id);
-        return NULL;
-    }
     if ((c->options.causal || c->options.valid_lengths) && !c->given[ARGUMENT_FIRST_COLUMN]) {
         PyErr_Format(PyExc_ValueError,
                      "%s: first_column is None; with causal or valid_lengths the tile's first column in its row is "
@@ -143,7 +120,7 @@ static held_array *hold_tile(call *c, const state_object *self, int *axis)
                      c->signature->name);
         return NULL;
     }
-    return tile;
+    return state_follow(c, self, "tile", tile) ? tile : NULL;
 }
 
 static PyObject *state_update(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *names)
@@ -159,8 +136,10 @@ static PyObject *state_update(PyObject *object, PyObject *const *arguments, Py_s
         if (tile)
             RUN(&c, tile, status, softmax_state_update(self->states, &tile->tensor, axis, &c.options));
         self->busy = false;
-        if (tile && call_succeeded(&c, status))
+        if (tile && call_succeeded(&c, status)) {
+            self->begun = self->begun || self->count > 0;
             result = Py_NewRef(object);
+        }
     }
     call_end(&c);
     return result;
@@ -211,25 +190,32 @@ static bool is_alike(const state_object *a, const state_object *b)
     return a->ndim == b->ndim && memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape) == 0;
 }
 
+static bool merge_on_cpu(call *c, state_object *self, const state_object *other)
+{
+    if (!call_succeeded(c, softmax_state_merge(self->states, other->states, self->count)))
+        return false;
+    self->begun = self->begun || other->begun;
+    return true;
+}
+
 static PyObject *state_merge(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *names)
 {
-    state_object *self = (state_object *)object;
+    state_object *self = (state_object *)object, *other;
     call c;
-    PyObject *result = NULL, *other;
+    PyObject *result = NULL;
     if (call_begin(&c, &merge_signature, arguments, count, names) && take(&c, self)) {
-        other = c.given[ARGUMENT_OTHER];
+        other = (state_object *)c.given[ARGUMENT_OTHER];
+        *c.message = '\0';
         if (!PyObject_TypeCheck(other, &state_type))
             PyErr_Format(PyExc_TypeError, "merge: other is a %.100s; a State is required", Py_TYPE(other)->tp_name);
-        else if (!is_alike(self, (state_object *)other))
+        else if (!is_alike(self, other))
             PyErr_Format(PyExc_ValueError, "merge: other is %R; one of the shape of %R is required", other, object);
-        else if (take(&c, (state_object *)other)) {
-            softmax_status status = softmax_state_merge(self->states, ((state_object *)other)->states, self->count);
-            *c.message = '\0';
-            if (status == SOFTMAX_ERROR_STATE)
-                PyErr_Format(PyExc_ValueError, "merge: other is %R; one of the type of %R is required", other, object);
-            else if (call_succeeded(&c, status))
-                result = Py_NewRef(object);
-        }
+        else if (state_library_type(self->type) != state_library_type(other->type))
+            PyErr_Format(PyExc_ValueError, "merge: other is %R; one of the type of %R is required", other, object);
+        else if (take(&c, other) &&
+                 (state_is_on_cpu(self) && state_is_on_cpu(other) ? merge_on_cpu(&c, self, other)
+                                                                  : state_merge_on_device(&c, self, other)))
+            result = Py_NewRef(object);
     }
     call_end(&c);
     return result;
@@ -246,27 +232,96 @@ static bool is_row_major(const DLTensor *tensor)
     return true;
 }
 
+static bool fits_logsumexp(const state_object *self, const DLTensor *l, DLDataType type)
+{
+    const DLDevice here = state_is_on_cpu(self) ? (DLDevice){kDLCPU, 0} : self->home.tensor.device;
+    bool is_there = is_on_cpu(here) ? is_on_cpu(l->device)
+                                    : l->device.device_type == here.device_type && l->device.device_id == here.device_id;
+    return is_there && is_row_major(l) && l->dtype.code == kDLFloat && l->dtype.bits == type.bits &&
+           elements_of(l) == self->count;
+}
+
+static PyObject *logsumexp(state_object *self, call *c)
+{
+    const DLDataType type = {kDLFloat, self->type.bits == 64 ? 64 : 32, 1};
+    const bool on_cpu = state_is_on_cpu(self);
+    held_array numpy = {.family = FAMILY_NUMPY}, *like = on_cpu ? &numpy : &self->home, *l;
+    softmax_status status;
+    void *values;
+    if (!on_cpu && (!find_library_stream(like) || !call_joins(c, like, false)))
+        return NULL;
+    l = call_output(c, ARGUMENT_OUT, like, type, self->ndim, self->shape);
+    if (!l)
+        return NULL;
+    if (!fits_logsumexp(self, &l->tensor, type)) {
+        PyErr_Format(PyExc_ValueError, "logsumexp: out must be a contiguous %s array of the state's shape, where it is",
+                     dtype_name(type));
+        return NULL;
+    }
+    *c->message = '\0';
+    values = (char *)l->tensor.data + l->tensor.byte_offset;
+    status = on_cpu ? softmax_state_logsumexp(self->states, values, self->count)
+                    : softmax_cuda_state_logsumexp(self->states, values, self->count, state_library_type(self->type),
+                                                   like->tensor.device.device_id, c->stream);
+    if (!call_succeeded(c, status) || (!on_cpu && !call_settle(c)))
+        return NULL;
+    return call_returned(c, ARGUMENT_OUT, l, like);
+}
+
 static PyObject *state_logsumexp(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *names)
 {
-    state_object *self = (state_object *)object;
     call c;
     PyObject *result = NULL;
-    if (call_begin(&c, &state_logsumexp_signature, arguments, count, names) && take(&c, self)) {
-        DLDataType type = {kDLFloat, self->type.bits == 64 ? 64 : 32, 1};
-        held_array numpy = {.family = FAMILY_NUMPY};
-        held_array *l = call_output(&c, ARGUMENT_OUT, &numpy, type, self->ndim, self->shape);
-        *c.message = '\0';
-        if (l && (!is_row_major(&l->tensor) || !is_on_cpu(l->tensor.device) || l->tensor.dtype.code != kDLFloat ||
-                  l->tensor.dtype.bits != type.bits || elements_of(&l->tensor) != self->count))
-            PyErr_Format(PyExc_ValueError, "logsumexp: out must be a contiguous %s array of the state's shape",
-                         dtype_name(type));
-        else if (l &&
-                 call_succeeded(&c, softmax_state_logsumexp(
-                                        self->states, (char *)l->tensor.data + l->tensor.byte_offset, self->count)))
-            result = call_returned(&c, ARGUMENT_OUT, l, &numpy);
-    }
+    if (call_begin(&c, &state_logsumexp_signature, arguments, count, names) && take(&c, (state_object *)object))
+        result = logsumexp((state_object *)object, &c);
     call_end(&c);
     return result;
+}
+
+/* ---- Copies ------------------------------------------------------------------------------------------------------ */
+
+static state_object *state_like(state_object *self)
+{
+    state_object *made = (state_object *)Py_TYPE(self)->tp_alloc(Py_TYPE(self), 0);
+    if (!made)
+        return NULL;
+    made->type = self->type;
+    made->count = self->count;
+    made->ndim = self->ndim;
+    memcpy(made->shape, self->shape, sizeof made->shape);
+    if (!state_begin_on_cpu(made))
+        Py_CLEAR(made);
+    return made;
+}
+
+static PyObject *state_cpu(state_object *self, PyObject *none)
+{
+    state_object *made = state_like(self);
+    PyObject *bytes = made ? state_fetched(self) : NULL;
+    (void)none;
+    if (!bytes) {
+        Py_XDECREF(made);
+        return NULL;
+    }
+    memcpy(made->states, PyBytes_AS_STRING(bytes), state_bytes(self));
+    made->begun = self->begun;
+    Py_DECREF(bytes);
+    return (PyObject *)made;
+}
+
+/* Where self is; on a device by a merge into empty states, which changes nothing and waits for nothing. */
+static PyObject *state_copy(state_object *self, PyObject *memo)
+{
+    state_object *made;
+    PyObject *merged = NULL;
+    (void)memo;
+    if (state_is_on_cpu(self))
+        return state_cpu(self, NULL);
+    made = state_like(self);
+    if (made)
+        merged = PyObject_CallMethod((PyObject *)made, "merge", "O", self);
+    Py_XDECREF(made);
+    return merged;
 }
 
 /* ---- What it is -------------------------------------------------------------------------------------------------- */
@@ -286,6 +341,13 @@ static PyObject *state_dtype(state_object *self, void *none)
     return PyUnicode_FromString(dtype_name(self->type));
 }
 
+static PyObject *state_device(state_object *self, void *none)
+{
+    (void)none;
+    return state_is_on_cpu(self) ? PyUnicode_FromString("cpu")
+                                 : PyUnicode_FromFormat("cuda:%d", (int)self->home.tensor.device.device_id);
+}
+
 static PyObject *state_repr(state_object *self)
 {
     PyObject *shape = state_shape(self, NULL);
@@ -298,26 +360,33 @@ static PyObject *state_repr(state_object *self)
 static PyObject *state_reduce(state_object *self, PyObject *none)
 {
     (void)none;
-    return Py_BuildValue("O(NN)y#", (PyObject *)Py_TYPE(self), state_shape(self, NULL), state_dtype(self, NULL),
-                         (const char *)self->states, (Py_ssize_t)((size_t)self->count * sizeof *self->states));
+    PyObject *bytes = state_fetched(self);
+    if (!bytes)
+        return NULL;
+    return Py_BuildValue("O(NN)N", (PyObject *)Py_TYPE(self), state_shape(self, NULL), state_dtype(self, NULL), bytes);
 }
 
 static PyObject *state_setstate(state_object *self, PyObject *bytes)
 {
-    Py_ssize_t wanted = (Py_ssize_t)((size_t)self->count * sizeof *self->states);
+    const Py_ssize_t wanted = (Py_ssize_t)state_bytes(self);
     softmax_state fresh;
     if (!PyBytes_Check(bytes) || PyBytes_GET_SIZE(bytes) != wanted) {
         PyErr_Format(PyExc_ValueError, "State: %zd bytes are required, %zd for each row", wanted, sizeof fresh);
         return NULL;
     }
-    softmax_state_init(&fresh, 1, library_type(self->type));
+    self->begun = false;
+    if (!state_begin_on_cpu(self))
+        return NULL;
+    softmax_state_init(&fresh, 1, state_library_type(self->type));
     memcpy(self->states, PyBytes_AS_STRING(bytes), (size_t)wanted);
     for (int64_t i = 0; i < self->count; i++) {
         if (self->states[i].type != fresh.type) {
-            softmax_state_init(self->states, self->count, library_type(self->type));
+            softmax_state_init(self->states, self->count, state_library_type(self->type));
+            self->begun = false;
             PyErr_SetString(PyExc_ValueError, "State: the bytes are of states of another type");
             return NULL;
         }
+        self->begun = self->begun || memcmp(&self->states[i], &fresh, sizeof fresh) != 0;
     }
     Py_RETURN_NONE;
 }
@@ -328,12 +397,16 @@ static PyMethodDef state_methods[] = {
     {"logsumexp", AS_METHOD(state_logsumexp), SOFTMAX_PYTHON_FUNCTION, STATE_LOGSUMEXP_DOC},
     {"normalise", AS_METHOD(state_normalise), SOFTMAX_PYTHON_FUNCTION, STATE_NORMALISE_DOC},
     {"log_normalise", AS_METHOD(state_log_normalise), SOFTMAX_PYTHON_FUNCTION, STATE_LOG_NORMALISE_DOC},
+    {"cpu", AS_METHOD(state_cpu), METH_NOARGS, STATE_CPU_DOC},
+    {"__copy__", AS_METHOD(state_copy), METH_NOARGS, NULL},
+    {"__deepcopy__", AS_METHOD(state_copy), METH_O, NULL},
     {"__reduce__", AS_METHOD(state_reduce), METH_NOARGS, NULL},
     {"__setstate__", AS_METHOD(state_setstate), METH_O, NULL},
     {NULL, NULL, 0, NULL}};
 
 static PyGetSetDef state_attributes[] = {
     {"shape", (getter)state_shape, NULL, "The shape of the array of rows: a tile's without its axis.", NULL},
+    {"device", (getter)state_device, NULL, "Where it is: 'cpu' or 'cuda:0', …", NULL},
     {"dtype", (getter)state_dtype, NULL, "The type of what normalise writes: 'float32', …", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 
