@@ -1,10 +1,11 @@
 """libsoftmax.triton on a GPU: the share of a device copy of the same bytes, by width, type and operation; with --sweep, which size of a
-program is the fastest at each width (softmax and cross-entropy).
+program is the fastest at each width.
 
     python bench/gpu/triton_rows.py            Markdown table (make bench-gpu has it too)
-    python bench/gpu/triton_rows.py --sweep    the best few (rows, columns and warps, or depth, lanes and warps) at each width
+    python bench/gpu/triton_rows.py --sweep    the best few (rows, pieces, piece; tiles, lanes; or depth, lanes; and warps) at each width
 
-Medians of CUDA events with a cold L2 (triton.testing.do_bench). The copy is measured before and after each kernel.
+Medians of CUDA events with a cold L2 (triton.testing.do_bench). The copy is measured before and after each kernel; that of the loss moves as many bytes as its targets
+and losses too.
 """
 
 import argparse
@@ -19,7 +20,7 @@ from libsoftmax import triton as ours
 from libsoftmax.triton import kernels
 
 ELEMENTS = 2**27
-BLOCK_WIDTHS = (8, 16, 32, 64, 100, 128, 256, 512, 1000, 1024, 2048, 4096, 5000, 8192, 16384)
+BLOCK_WIDTHS = (8, 16, 32, 64, 100, 128, 256, 300, 512, 1000, 1024, 2048, 4096, 5000, 8192, 10000, 14000, 16384)
 WIDE_WIDTHS = (20000, 32768, 65536, 131072, 262144)
 TYPES = (torch.float32, torch.bfloat16)
 
@@ -69,20 +70,30 @@ def table(say=print, widths=(*BLOCK_WIDTHS, *WIDE_WIDTHS)):
             y = torch.empty_like(x)
             half = y.view(-1)[: y.numel() // 2]
             targets = torch.randint(columns, x.shape[:1], device="cuda")
+            beside = torch.empty_like(targets)[: (targets.nbytes + 4 * len(targets)) // 16]
             softmax = share(lambda: ours.softmax(x), [(x, y)])  # noqa: B023
-            loss = share(lambda: ours.cross_entropy(x, targets, reduction="sum"), [(x, y)])  # noqa: B023
+            loss = share(lambda: ours.cross_entropy(x, targets, reduction="sum"), [(x, y), (targets[: len(beside)], beside)])  # noqa: B023
             # Two inputs and one output: a copy and a half.
             backward = share(lambda: ours.softmax_backward(x, y), [(x, y), (half, y.view(-1)[half.numel():])])  # noqa: B023
             cells.append((softmax, backward, loss))
         say(f"| {columns} | " + " | ".join(f"{100 * cells[t][what]:.0f}" for what in range(3) for t in range(2)) + " |")
 
 
-def candidates(columns):
-    if columns <= ours.launch.BLOCK_COLUMNS:
-        padded = triton.next_power_of_2(columns)
-        for size, warps in itertools.product(sorted({padded, max(padded, 1024), max(padded, 2048)}), (1, 2, 4, 8, 16, 32)):
-            if 8 <= size // (32 * warps) <= 64 and size // padded <= 256:
-                yield {"ROWS": size // padded, "COLUMNS": padded, "num_warps": warps}
+def candidates(operation, columns, dtype):
+    padded = triton.next_power_of_2(columns)
+    if columns <= ours.launch.ROWS_COLUMNS:
+        for piece, warps, each in itertools.product((8, 16, 32, 64, 128, 256), (1, 2, 4), (16, 32, 64)):
+            rows = 32 * warps * each // padded
+            if padded // 32 <= piece <= padded and rows >= warps:
+                yield {"ROWS": rows, "PIECES": padded // piece, "PIECE": piece, "num_warps": warps}
+    elif columns <= ours.launch.BLOCK_COLUMNS:
+        for lanes, warps in ((512, 2), (1024, 4), (1024, 8), (2048, 4), (2048, 8), (2048, 16), (4096, 16)):
+            tiles = triton.cdiv(columns, lanes)
+            if tiles * lanes // (32 * warps) <= 72:
+                yield {"TILES": tiles, "LANES": lanes, "num_warps": warps}
+    elif operation == "softmax_backward":
+        for lanes, warps in itertools.product((4096, 8192, 16384), (8, 16, 32)):
+            yield {"LANES": lanes, "num_warps": warps}
     else:
         for depth, lanes, warps in itertools.product((1, 2, 4), (2048, 4096, 8192), (8, 16, 32)):
             if 8 <= depth * lanes // (32 * warps) <= 32:
@@ -90,17 +101,22 @@ def candidates(columns):
 
 
 def launch(operation, x, y, options):
-    """softmax or cross-entropy of x into y, by programs of the size that options say."""
+    """The operation of x into y, by programs of the size that options say."""
     rows, columns = x.shape
-    first, last = (x, y), ()
+    matrices, first, last = (x, y), (x, y), ()
     if operation == "cross_entropy":
         zeros = torch.zeros(rows + 1, device="cuda")
         first, last = (x, zeros[:rows].long(), zeros[1:], y, zeros[0] + 1), (-100,)
+    elif operation == "softmax_backward":
+        matrices = first = (x, x, y)
+    sizes, step, _ = ours.launch._in_steps(matrices)
     if "ROWS" in options:
-        _, sizes, constants = ours.launch._block(x, y)
-        kernel, grid = getattr(kernels, operation + "_block"), (triton.cdiv(rows, options["ROWS"]),)
-        return lambda: kernel[grid](*first, *sizes, *last, **{**constants, **options})
-    return lambda: getattr(kernels, operation + "_wide")[(rows,)](*first, columns, *x.stride(), *y.stride(), *last, **options)
+        kernel, grid, sizes, options = f"{operation}_rows", triton.cdiv(rows, options["ROWS"]), (rows, *sizes), {**options, "STEP": step}
+    elif "TILES" in options:
+        kernel, grid, options = f"{operation}_block", rows, {**options, "STEP": step}
+    else:
+        kernel, grid, sizes = f"{operation}_wide", rows, (columns, *(s for m in matrices for s in m.stride()))
+    return lambda: getattr(kernels, kernel)[(grid,)](*first, *sizes, *last, **options)
 
 
 def compile_one(work):
@@ -109,14 +125,17 @@ def compile_one(work):
     launch(operation, x, torch.empty_like(x), options)()
 
 
-def sweep(widths, types=TYPES, operations=("softmax", "cross_entropy")):
+OPERATIONS = ("softmax", "softmax_backward", "cross_entropy")
+
+
+def sweep(widths, types=TYPES, operations=OPERATIONS):
     in_processes(compile_one, [(operation, columns, dtype, options) for operation in operations for columns in widths for dtype in types
-                               for options in candidates(columns)])
+                               for options in candidates(operation, columns, dtype)])
     for operation, columns, dtype in itertools.product(operations, widths, types):
         x = matrix(columns, dtype)
         y = torch.empty_like(x)
         copy = statistics.median(median(lambda: y.copy_(x)) for _ in range(3))  # noqa: B023
-        found = [(copy / median(launch(operation, x, y, o)), tuple(o.values())) for o in candidates(columns)]
+        found = [(copy / median(launch(operation, x, y, o)), tuple(o.values())) for o in candidates(operation, columns, dtype)]
         found.sort(key=lambda pair: -pair[0])
         print(operation, columns, str(dtype)[6:], *(f"{100 * part:.0f}%{o}" for part, o in found[:6]), flush=True)
 
@@ -126,7 +145,7 @@ if __name__ == "__main__":
     parser.add_argument("--sweep", action="store_true")
     parser.add_argument("--widths", type=lambda text: [int(part) for part in text.split(",")], default=[*BLOCK_WIDTHS, *WIDE_WIDTHS])
     parser.add_argument("--types", type=lambda text: [getattr(torch, part) for part in text.split(",")], default=TYPES)
-    parser.add_argument("--operations", type=lambda text: text.split(","), default=("softmax", "cross_entropy"))
+    parser.add_argument("--operations", type=lambda text: text.split(","), default=OPERATIONS)
     arguments = parser.parse_args()
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, Triton {triton.__version__}")
     sweep(arguments.widths, arguments.types, arguments.operations) if arguments.sweep else table(widths=arguments.widths)

@@ -10,6 +10,8 @@ from . import kernels
 
 # Wider rows do not stay in the registers of one program.
 BLOCK_COLUMNS = 16384
+# Shorter ones go several to a program.
+ROWS_COLUMNS = 1024
 TYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 
@@ -47,29 +49,43 @@ def _empty_like_matrix(tensor, axis, dtype=None):
     return result, out.reshape(-1, out.shape[-1]) if out.numel() else out.new_empty(0, 1)
 
 
-def _step(matrices):
-    """The largest power of two up to 8 that divides the width and every row's place: so many elements may be loaded at once. Multiples of 16 Triton
-    finds itself."""
-    divisor = math.gcd(matrices[0].shape[1], *(m.stride(0) for m in matrices))
-    return 1 if divisor % 16 == 0 else divisor & -divisor
+def _in_steps(matrices):
+    """(sizes, step, vector): the width and the strides as the kernels of rows in registers take them, in steps of the largest power of two up to 8 that divides
+    the width and every row's place, except multiples of 16, which Triton finds itself; and how many elements are loaded at once."""
+    columns = matrices[0].shape[1]
+    divisor = math.gcd(columns, *(m.stride(0) for m in matrices))
+    step = 1 if divisor % 16 == 0 else divisor & -divisor
+    sizes = [columns // step, *(part for m in matrices for part in (m.stride(0) // step, m.stride(1)))]
+    return sizes, step, min(16 // matrices[0].element_size(), 8 if divisor % 16 == 0 else step)
 
 
-def _block(*matrices, many=None):
-    """How rows that stay in registers are launched: programs of 1024 elements or one row, 16 elements a thread; 32 where `many`, by default for 16-bit rows
-    that are padded or of 16384 columns. Measured by bench/gpu/triton_rows.py --sweep. Returns the grid, the rows, steps and strides, and the constants."""
+def _rows_together(matrices, least=32):
+    """How rows of up to 1024 columns are launched: a thread takes 32 elements, so that a row has as few lanes as may be, but at least `least` columns a piece.
+    Programs of 1024 elements, or of 4096 for 16-bit rows of more than 256 columns. Measured by bench/gpu/triton_rows.py --sweep. Returns the grid, the sizes
+    and the constants."""
     rows, columns = matrices[0].shape
-    padded = triton.next_power_of_2(columns)
-    dense = padded == columns and all(m.is_contiguous() for m in matrices)
-    if many is None:
-        many = matrices[0].element_size() == 2 and (not dense or columns == BLOCK_COLUMNS)
-    if not dense:
-        padded = max(2, padded)
-    together = max(1, 1024 // padded)
-    # A step as wide as the block says that rows are dense.
-    step = padded if dense else min(_step(matrices), padded // 2)
-    strides = [part for m in matrices for part in (m.stride(0) // step, m.stride(1))]
-    return (triton.cdiv(rows, together),), (rows, columns // step, *strides), {
-        "ROWS": together, "COLUMNS": padded, "STEP": step, "num_warps": min(32, max(1, together * padded // (1024 if many else 512)))}
+    sizes, step, vector = _in_steps(matrices)
+    padded = max(2, triton.next_power_of_2(columns))
+    piece = min(padded, max(padded // 32 * vector, least))
+    warps = 4 if matrices[0].element_size() == 2 and padded > 256 and least == 32 else 1
+    together = min(1024 * warps // padded, 256)
+    return (triton.cdiv(rows, together),), (rows, *sizes), {"ROWS": together, "PIECES": padded // piece, "PIECE": piece, "STEP": step, "num_warps": warps}
+
+
+def _row_alone(matrices):
+    """How wider rows that stay in registers are: a row a program, 8 elements a thread in each tile."""
+    rows, columns = matrices[0].shape
+    lanes = 1024 if columns <= 4096 else 2048
+    sizes, step, _ = _in_steps(matrices)
+    return (rows,), sizes, {"TILES": triton.cdiv(columns, lanes), "LANES": lanes, "STEP": step, "num_warps": lanes // 256}
+
+
+def _launch(name, tensors, matrices, tail=(), least=32):
+    """The kernel `name` of rows in registers: several short ones a program, or one."""
+    short = matrices[0].shape[1] <= ROWS_COLUMNS
+    grid, sizes, constants = _rows_together(matrices, least) if short else _row_alone(matrices)
+    with _device_of(tensors[0]):
+        getattr(kernels, f"{name}_{'rows' if short else 'block'}")[grid](*tensors, *sizes, *tail, **constants)
 
 
 def _fills_whole_tiles(matrix):
@@ -111,9 +127,7 @@ def softmax(x, axis=-1, *, dtype=None):
     y, out = _empty_like_matrix(x, axis, dtype)
     rows, columns = matrix.shape
     if rows and columns <= BLOCK_COLUMNS:
-        grid, sizes, constants = _block(matrix, out)
-        with _device_of(x):
-            kernels.softmax_block[grid](matrix, out, *sizes, **constants)
+        _launch("softmax", (matrix, out), (matrix, out))
     elif rows:
         with _device_of(x):
             kernels.softmax_wide[(rows,)](matrix, out, columns, *_strides(matrix, out), **_tiles(matrix))
@@ -128,9 +142,7 @@ def softmax_backward(y, dy, axis=-1):
     dx, out = _empty_like_matrix(y, axis)
     rows, columns = _y.shape
     if rows and columns <= BLOCK_COLUMNS:
-        grid, sizes, constants = _block(_y, _dy, out, many=False)
-        with _device_of(y):
-            kernels.softmax_backward_block[grid](_y, _dy, out, *sizes, **constants)
+        _launch("softmax_backward", (_y, _dy, out), (_y, _dy, out))
     elif rows:
         with _device_of(y):
             kernels.softmax_backward_wide[(rows,)](_y, _dy, out, columns, *_strides(_y, _dy, out), **_backward_tiles(_y))
@@ -159,9 +171,7 @@ def cross_entropy(logits, targets, *, ignore_index=-100, reduction="mean", inpla
         factor = 1 / (targets != ignore_index).sum(dtype=torch.float32)
     tensors = logits, targets.contiguous(), losses, gradient, factor
     if rows and 0 < columns <= BLOCK_COLUMNS:
-        grid, sizes, constants = _block(logits, gradient, many=columns >= 128)
-        with _device_of(logits):
-            kernels.cross_entropy_block[grid](*tensors, *sizes, ignore_index, **constants)
+        _launch("cross_entropy", tensors, (logits, gradient), (ignore_index,), least=16)
     elif rows and columns:
         with _device_of(logits):
             kernels.cross_entropy_wide[(rows,)](*tensors, columns, *_strides(logits, gradient), ignore_index, **_tiles(logits))
