@@ -51,7 +51,7 @@ def run_once(work):
     targets = torch.zeros(x.shape[:1], dtype=torch.int64, device="cuda")
     ours.softmax(x)
     ours.softmax_backward(x, x)
-    ours.cross_entropy(x, targets, reduction="sum")
+    ours.cross_entropy(x, targets, reduction="none")
 
 
 def in_processes(function, work, processes=12):
@@ -72,7 +72,7 @@ def table(say=print, widths=(*BLOCK_WIDTHS, *WIDE_WIDTHS)):
             targets = torch.randint(columns, x.shape[:1], device="cuda")
             beside = torch.empty_like(targets)[: (targets.nbytes + 4 * len(targets)) // 16]
             softmax = share(lambda: ours.softmax(x), [(x, y)])  # noqa: B023
-            loss = share(lambda: ours.cross_entropy(x, targets, reduction="sum"), [(x, y), (targets[: len(beside)], beside)])  # noqa: B023
+            loss = share(lambda: ours.cross_entropy(x, targets, reduction="none"), [(x, y), (targets[: len(beside)], beside)])  # noqa: B023
             # Two inputs and one output: a copy and a half.
             backward = share(lambda: ours.softmax_backward(x, y), [(x, y), (half, y.view(-1)[half.numel():])])  # noqa: B023
             cells.append((softmax, backward, loss))
@@ -106,7 +106,7 @@ def launch(operation, x, y, options):
     matrices, first, last = (x, y), (x, y), ()
     if operation == "cross_entropy":
         zeros = torch.zeros(rows + 1, device="cuda")
-        first, last = (x, zeros[:rows].long(), zeros[1:], y, zeros[0] + 1), (-100,)
+        first, last = (x, zeros[:rows].long(), zeros[1:], y, None), (-100,)
     elif operation == "softmax_backward":
         matrices = first = (x, x, y)
     sizes, step, _ = ours.launch._in_steps(matrices)

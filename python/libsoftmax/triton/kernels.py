@@ -23,6 +23,15 @@ def power(x):
     return tl.exp2(x * LOG2_E)
 
 
+@triton.jit
+def upstream_of(factor):
+    """What multiplies the gradient: one element on the device, or None for 1."""
+    if factor is None:
+        return 1.0
+    else:
+        return tl.load(factor)
+
+
 # ---- Short rows -----------------------------------------------------------------------------------------------------
 
 
@@ -73,7 +82,7 @@ def cross_entropy_rows(logits, targets, losses, gradient, factor, rows, steps, l
     terms = power(scores - m[:, None, None])
     s = tl.sum(tl.sum(terms, 1), 1)
     tl.store(losses + each, tl.where(kept, tl.where(valid, (m - z_t) + tl.log(s), float("nan")), 0.0), mask=each < rows)
-    scale = tl.where(valid, tl.load(factor), float("nan"))
+    scale = tl.where(valid, upstream_of(factor), float("nan"))
     inverse = tl.where(kept, scale / s, 0.0)
     # In place, z_t is another thread's to overwrite: it has been read by then. So is the target's gradient.
     tl.debug_barrier()
@@ -160,7 +169,7 @@ def cross_entropy_block(logits, targets, losses, gradient, factor, steps, logits
     z_t = tl.load(logits + target * logits_column, mask=valid, other=0.0).to(tl.float32)
     terms, m, s = terms_of(logits, steps, logits_column, TILES, LANES, STEP)
     tl.store(losses + row, tl.where(kept, tl.where(valid, (m - z_t) + tl.log(s), float("nan")), 0.0))
-    scale = tl.where(valid, tl.load(factor), float("nan"))
+    scale = tl.where(valid, upstream_of(factor), float("nan"))
     inverse = scale / s
     tl.debug_barrier()
     if kept:
@@ -251,7 +260,7 @@ def cross_entropy_wide(logits, targets, losses, gradient, factor, columns, logit
     loss = tl.where(valid, (m - z_t) + tl.log(s), float("nan"))
     tl.store(losses + row, tl.where(kept, loss, 0.0))
     # An ignored row is not read again: its scores count as -inf, whose terms are 0.
-    scale = tl.where(kept, tl.where(valid, tl.load(factor), float("nan")), 0.0)
+    scale = tl.where(kept, tl.where(valid, upstream_of(factor), float("nan")), 0.0)
     seen = tl.where(kept, columns, 0)
     shift = tl.where(kept, m, 0.0)
     inverse = tl.where(kept, 1.0 / s, 0.0)

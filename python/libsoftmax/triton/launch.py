@@ -59,31 +59,35 @@ def _in_steps(matrices):
     return sizes, step, min(16 // matrices[0].element_size(), 8 if divisor % 16 == 0 else step)
 
 
-def _rows_together(matrices, least=32):
-    """How rows of up to 1024 columns are launched: a thread takes 32 elements, so that a row has as few lanes as may be, but at least `least` columns a piece.
-    Programs of 1024 elements, or of 4096 for 16-bit rows of more than 256 columns. Measured by bench/gpu/triton_rows.py --sweep. Returns the grid, the sizes
-    and the constants."""
+def _rows_together(matrices, is_loss=False):
+    """How rows of up to 1024 columns are launched: a thread takes 32 elements of its rows, so that a row has as few lanes as may be, PIECE columns at a time;
+    16 elements of short rows of a loss, which has more to do for each row. Measured by bench/gpu/triton_rows.py --sweep. Returns the grid, the sizes and the
+    constants."""
     rows, columns = matrices[0].shape
+    half = matrices[0].element_size() == 2
     sizes, step, vector = _in_steps(matrices)
     padded = max(2, triton.next_power_of_2(columns))
-    piece = min(padded, max(padded // 32 * vector, least))
-    warps = 4 if matrices[0].element_size() == 2 and padded > 256 and least == 32 else 1
-    together = min(1024 * warps // padded, 256)
+    if is_loss:
+        warps, each = (4, 16) if half and padded <= 128 else (1, 16 if padded <= 32 else 32)
+    else:
+        warps, each = 4 if half and padded > 256 else 1, 32
+    piece = min(padded, max(padded // 32 * vector, 16 if is_loss and padded <= 32 else 32))
+    together = min(32 * warps * each // padded, 256)
     return (triton.cdiv(rows, together),), (rows, *sizes), {"ROWS": together, "PIECES": padded // piece, "PIECE": piece, "STEP": step, "num_warps": warps}
 
 
 def _row_alone(matrices):
     """How wider rows that stay in registers are: a row a program, 8 elements a thread in each tile."""
     rows, columns = matrices[0].shape
-    lanes = 1024 if columns <= 4096 else 2048
+    lanes = 1024 if columns <= 5120 else 2048
     sizes, step, _ = _in_steps(matrices)
     return (rows,), sizes, {"TILES": triton.cdiv(columns, lanes), "LANES": lanes, "STEP": step, "num_warps": lanes // 256}
 
 
-def _launch(name, tensors, matrices, tail=(), least=32):
+def _launch(name, tensors, matrices, tail=()):
     """The kernel `name` of rows in registers: several short ones a program, or one."""
     short = matrices[0].shape[1] <= ROWS_COLUMNS
-    grid, sizes, constants = _rows_together(matrices, least) if short else _row_alone(matrices)
+    grid, sizes, constants = _rows_together(matrices, name == "cross_entropy") if short else _row_alone(matrices)
     with _device_of(tensors[0]):
         getattr(kernels, f"{name}_{'rows' if short else 'block'}")[grid](*tensors, *sizes, *tail, **constants)
 
@@ -166,18 +170,17 @@ def cross_entropy(logits, targets, *, ignore_index=-100, reduction="mean", inpla
     rows, columns = logits.shape
     losses = torch.empty(rows, dtype=torch.float32, device=logits.device)
     gradient = logits if inplace else torch.empty_like(logits)
-    factor = torch.ones((), dtype=torch.float32, device=logits.device)
-    if reduction == "mean":
-        factor = 1 / (targets != ignore_index).sum(dtype=torch.float32)
+    factor = 1 / (targets != ignore_index).sum(dtype=torch.float32) if reduction == "mean" else None
     tensors = logits, targets.contiguous(), losses, gradient, factor
     if rows and 0 < columns <= BLOCK_COLUMNS:
-        _launch("cross_entropy", tensors, (logits, gradient), (ignore_index,), least=16)
+        _launch("cross_entropy", tensors, (logits, gradient), (ignore_index,))
     elif rows and columns:
         with _device_of(logits):
             kernels.cross_entropy_wide[(rows,)](*tensors, columns, *_strides(logits, gradient), ignore_index, **_tiles(logits))
     if reduction == "none":
         return losses, gradient
-    return losses.sum() * factor, gradient
+    total = losses.sum()
+    return total if factor is None else total * factor, gradient
 
 
 def multiply_unless_one(x, factor):
