@@ -120,7 +120,8 @@ static void NAME(run_batch)(NAME(batch) *b, const int *of, const int *at, NAME(b
         if (streams) NAME(fetch_shared_line)(NAME(batch_out)(job, g->row + of[j], at[j]));
         if (b->usual && streams) NAME(terms_of_rows)(&b->row[j], 1, keep, job->kind);
         if (b->usual) continue;
-        NAME(block_terms)(NULL, b->row[j].z, NULL, b->row[j].count, job->kind, &b->top[j], b->row[j].ahead, keep ? b->row[j].v : NULL, &block);
+        const NAME(block_view) view = {b->row[j].z, NULL, NULL};
+        NAME(block_terms)(NULL, &view, b->row[j].count, job->kind, &b->top[j], b->row[j].ahead, keep ? b->row[j].v : NULL, &block);
         NAME(add_unusual_block)(&sum[of[j]], &block, job->kind);
         g->place[of[j] * g->blocks + at[j]] = NAME(place_in_row)(&block);
     }

@@ -15,15 +15,15 @@ static REAL NAME(top_low)(const REAL *z, const REAL *low, int count, REAL first)
     return top;
 }
 
-/* Fast terms of the block, magic and floor from kb: digits' sums modulo 2^32 (2^64), values into v unless it is NULL. */
-static ALWAYS_INLINE void NAME(terms_loop)(const REAL *z, const REAL *low, int count, REAL magic, REAL floor_score, ahead_lines ahead,
-                                           REAL *v, arithmetic kind, BITS *high, BITS *low_sum) {
+/* Fast terms of the block, magic and floor from kb: digits' sums modulo 2^32 (2^64), values into v unless it is NULL. A mask or low parts, not both. */
+static ALWAYS_INLINE void NAME(terms_loop)(const REAL *z, const REAL *low, const uint8_t *mask, int count, REAL magic, REAL floor_score,
+                                           ahead_lines ahead, REAL *v, arithmetic kind, BITS *high, BITS *low_sum) {
     VECTOR magics = V(set)(magic), floors = V(set)(floor_score), zero = V(set)(0);
     INTEGERS h = I(zero)(), l = I(zero)(), h2 = h, l2 = l;
     int i = 0, padded = (count + LANES - 1) / LANES * LANES;
-    i = NAME(piped_vectors)(z, low, count, magics, floors, ahead, v, kind, &h, &l);
+    i = NAME(piped_vectors)(z, low, mask, count, magics, floors, ahead, v, kind, &h, &l);
     for (; !low && i + 2 * LANES <= count; i += 2 * LANES) { /* two at a time: the chain of operations is longer than the processor's window */
-        VECTOR x = V(max)(V(load)(z + i), floors), y = V(max)(V(load)(z + i + LANES), floors);
+        VECTOR x = V(max)(NAME(seen_scores)(z, mask, i), floors), y = V(max)(NAME(seen_scores)(z, mask, i + LANES), floors);
         prefetch_next(&ahead);
         prefetch_next(&ahead);
         NAME(two_terms)(&x, &y, magics, kind, &h, &l, &h2, &l2);
@@ -43,13 +43,13 @@ static ALWAYS_INLINE void NAME(terms_loop)(const REAL *z, const REAL *low, int c
         }
     }
     for (; i + LANES <= count; i += LANES) {
-        VECTOR raw = V(load)(z + i), x = V(max)(raw, floors), x_low = zero, value;
+        VECTOR raw = NAME(seen_scores)(z, mask, i), x = V(max)(raw, floors), x_low = zero, value;
         if (low) x_low = V(keep_from)(raw, floors, V(load)(low + i));
         value = NAME(term_vector)(x, x_low, magics, kind, &h, &l);
         if (v) V(store)(v + i, value);
     }
     if (i < count) {
-        VECTOR raw = V(load_part)(z + i, count - i, -(REAL)INFINITY), x_low = zero, value;
+        VECTOR raw = NAME(last_scores)(z, mask, i, count - i), x_low = zero, value;
         if (low) x_low = V(keep_from)(raw, floors, V(load_part)(low + i, count - i, 0));
         value = NAME(term_vector)(V(max)(raw, floors), x_low, magics, kind, &h, &l);
         if (v) V(store_part)(v + i, count - i, value);
@@ -58,32 +58,44 @@ static ALWAYS_INLINE void NAME(terms_loop)(const REAL *z, const REAL *low, int c
     *low_sum = I(sum)(l) + I(sum)(l2) - (BITS)padded * NAME(bits_of)(LOW_MAGIC);
 }
 
+/* constants to the loop, so that each kind gets its own */
+#define TERMS(its_low, its_mask, its_v, its_kind) \
+    NAME(terms_loop)(z, its_low, its_mask, count, magic, floor_score, ahead, its_v, its_kind, high, low_sum)
+#define TERMS_OF_KIND(its_low, its_mask, its_v)              \
+    if (sizeof(REAL) == 8)                                   \
+        TERMS(its_low, its_mask, its_v, ARITHMETIC_64);      \
+    else if (kind == ARITHMETIC_FLOAT16)                     \
+        TERMS(its_low, its_mask, its_v, ARITHMETIC_FLOAT16); \
+    else if (kind == ARITHMETIC_BFLOAT16)                    \
+        TERMS(its_low, its_mask, its_v, ARITHMETIC_BFLOAT16); \
+    else                                                     \
+        TERMS(its_low, its_mask, its_v, ARITHMETIC_32)
+
 /* Not a part of its caller: the pipeline needs all registers. */
 static NOINLINE void NAME(terms)(const REAL *z, const REAL *low, int count, REAL magic, REAL floor_score, ahead_lines ahead, REAL *v,
                                  arithmetic kind, BITS *high, BITS *low_sum) {
-    /* constants to the loop, so that each kind gets its own */
-#define TERMS(its_low, its_v, its_kind) NAME(terms_loop)(z, its_low, count, magic, floor_score, ahead, its_v, its_kind, high, low_sum)
-#define TERMS_OF_KIND(its_low, its_v)              \
-    if (sizeof(REAL) == 8)                         \
-        TERMS(its_low, its_v, ARITHMETIC_64);      \
-    else if (kind == ARITHMETIC_FLOAT16)           \
-        TERMS(its_low, its_v, ARITHMETIC_FLOAT16); \
-    else if (kind == ARITHMETIC_BFLOAT16)          \
-        TERMS(its_low, its_v, ARITHMETIC_BFLOAT16); \
-    else                                           \
-        TERMS(its_low, its_v, ARITHMETIC_32)
     if (low && v) {
-        TERMS_OF_KIND(low, v);
+        TERMS_OF_KIND(low, NULL, v);
     } else if (low) {
-        TERMS_OF_KIND(low, NULL);
+        TERMS_OF_KIND(low, NULL, NULL);
     } else if (v) {
-        TERMS_OF_KIND(NULL, v);
+        TERMS_OF_KIND(NULL, NULL, v);
     } else {
-        TERMS_OF_KIND(NULL, NULL);
+        TERMS_OF_KIND(NULL, NULL, NULL);
     }
+}
+
+/* The same of scores that a mask leaves. */
+static NOINLINE void NAME(seen_terms)(const REAL *z, const uint8_t *mask, int count, REAL magic, REAL floor_score, ahead_lines ahead, REAL *v,
+                                      arithmetic kind, BITS *high, BITS *low_sum) {
+    if (v) {
+        TERMS_OF_KIND(NULL, mask, v);
+    } else {
+        TERMS_OF_KIND(NULL, mask, NULL);
+    }
+}
 #undef TERMS
 #undef TERMS_OF_KIND
-}
 
 /* The terms of several rows or blocks; values into their v where `stores`. */
 static void NAME(terms_of_rows)(NAME(term_row) *row, int rows, int stores, arithmetic kind) {
@@ -136,8 +148,9 @@ static inline void NAME(set_rest)(NAME(block) *block, BITS high, BITS low) {
 
 /* What a block adds, from its largest scores; values into v unless it is NULL. `ahead` is read soon. source: where scores with low parts have
  * come from. */
-static void NAME(block_terms)(const NAME(source) *source, const REAL *z, const REAL *low, int count, arithmetic kind, const NAME(top) *largest,
+static void NAME(block_terms)(const NAME(source) *source, const NAME(block_view) *view, int count, arithmetic kind, const NAME(top) *largest,
                               ahead_lines ahead, REAL *v, NAME(block) *block) {
+    const REAL *z = view->z, *low = view->low;
     const REAL maximum = largest->first, near = maximum - SPREAD;
     REAL second = largest->second, maximum_low = 0, kb, magic;
     TERM top;
@@ -168,7 +181,9 @@ static void NAME(block_terms)(const NAME(source) *source, const REAL *z, const R
     if (maximum - second >= block->margin) block->at = largest->at;
     magic = MAGIC + SOFTMAX_BIAS - kb;
     top = NAME(term_fast)(maximum, maximum_low, magic, kind);
-    if (maximum < WIDE_FROM && maximum > -WIDE_FROM)
+    if (view->mask)
+        NAME(seen_terms)(z, view->mask, count, magic, NAME(zero_floor)(kb, kind), ahead, v, kind, &high, &low_sum);
+    else if (maximum < WIDE_FROM && maximum > -WIDE_FROM)
         NAME(terms)(z, low, count, magic, NAME(zero_floor)(kb, kind), ahead, v, kind, &high, &low_sum);
     else
         NAME(wide_terms)(z, low, count, magic, NAME(zero_floor)(kb, kind), v, kind, &high, &low_sum);
@@ -180,5 +195,6 @@ static void NAME(block_terms)(const NAME(source) *source, const REAL *z, const R
 static void NAME(block_sum)(const REAL *z, int count, arithmetic kind, REAL *v, NAME(block) *block) {
     const NAME(top) largest = NAME(block_top)(z, count);
     const ahead_lines nothing = {(uintptr_t)z, 0};
-    NAME(block_terms)(NULL, z, NULL, count, kind, &largest, nothing, v, block);
+    const NAME(block_view) view = {z, NULL, NULL};
+    NAME(block_terms)(NULL, &view, count, kind, &largest, nothing, v, block);
 }

@@ -42,30 +42,72 @@ static void NAME(parts_of_block)(const NAME(source) *s, int64_t first, int count
     }
 }
 
-/* As `scores`, with the largest of them. */
-static NAME(top) NAME(scores_and_top)(NAME(source) *s, int64_t first, int count, REAL *buffer, REAL *low_buffer, const REAL **z, const REAL **low) {
+/* Scores from column i on: -inf where the mask (NULL: none) is zero. */
+static ALWAYS_INLINE VECTOR NAME(seen_scores)(const REAL *z, const uint8_t *mask, int i) {
+    return mask ? V(masked)(V(load)(z + i), mask + i) : V(load)(z + i);
+}
+
+/* The last n of them, fewer than a vector. */
+static ALWAYS_INLINE VECTOR NAME(last_scores)(const REAL *z, const uint8_t *mask, int i, int n) {
+    VECTOR a = V(load_part)(z + i, n, -(REAL)INFINITY);
+    uint8_t last[LANES] = {0};
+    if (!mask) return a;
+    memcpy(last, mask + i, (size_t)n);
+    return V(masked)(a, last);
+}
+
+/* A block's scores: z, where a mask (NULL: none) is not zero, and their low parts (NULL: all are 0). */
+typedef struct NAME(block_view) {
+    const REAL *z;
+    const uint8_t *mask;
+    const REAL *low;
+} NAME(block_view);
+
+/* The terms are fast ones; or there are none, for all scores are -inf. */
+static inline int NAME(top_is_usual)(const NAME(top) *top) {
+    return !top->has_nan && top->first < WIDE_FROM && (top->first > -WIDE_FROM || top->first == -(REAL)INFINITY);
+}
+
+/* As `scores`, with the largest of them; a mask is left to whoever reads them where the terms are fast ones. */
+static NAME(top) NAME(scores_and_top)(NAME(source) *s, int64_t first, int count, REAL *buffer, REAL *low_buffer, NAME(block_view) *view) {
     NAME(parts_room) room;
     NAME(score_parts) parts;
     NAME(top) top;
     REAL product = 0;
+    view->z = buffer;
+    view->low = NULL;
+    view->mask = NULL;
     if (!(s->direct && !s->mask) && !s->is_wild && s->scale_hi != 0) {
         NAME(parts_of_block)(s, first, count, buffer, &room, &parts);
-        if (!parts.form && parts.type == REAL_ELEMENT) { /* in the buffer already */
-            top = NAME(block_top)(buffer, count);
-            *low = NULL;
-            *z = buffer;
-            return top;
+        s->at = first;
+        s->doubtful = 0;
+        if (!parts.form && parts.type == REAL_ELEMENT) return NAME(block_top)(buffer, count); /* they are there already */
+        if (s->through) {
+            top = NAME(seen_top)((const REAL *)parts.x, parts.mask, count);
+            view->z = (const REAL *)parts.x;
+            view->mask = parts.mask;
+            if (NAME(top_is_usual)(&top)) return top;
+            view->z = buffer;
+            view->mask = NULL;
         }
         top = NAME(made_top)(&parts, count, buffer, low_buffer, &product);
-        if (!(parts.form & SCORES_SCALED) ||
-            (!top.has_nan && top.first < WIDE_FROM && (top.first > -WIDE_FROM || top.first == -(REAL)INFINITY) && product < WIDE_FROM)) {
-            s->at = first;
-            s->doubtful = 0;
-            *low = parts.form & SCORES_SCALED ? low_buffer : NULL;
-            *z = buffer;
-            return top;
-        }
+        if (parts.form & SCORES_SCALED) view->low = low_buffer;
+        if (!view->low || (NAME(top_is_usual)(&top) && product < WIDE_FROM)) return top;
     }
-    *z = NAME(scores)(s, first, count, buffer, low_buffer, low);
-    return NAME(block_top)(*z, count);
+    view->z = NAME(scores)(s, first, count, buffer, low_buffer, &view->low);
+    return NAME(block_top)(view->z, count);
+}
+
+/* log_softmax of scores seen through a mask: log_values of them. */
+static void NAME(seen_logs)(const REAL *z, const uint8_t *mask, int count, REAL m, REAL minus_log, REAL *y, int streams) {
+    const VECTOR top = V(set)(m), minus = V(set)(minus_log), limit = V(set)(SMALLEST_NORMAL);
+    const int beyond = streams ? (int)((uintptr_t)y % sizeof(VECTOR) / sizeof(REAL)) : 0, head = beyond ? LANES - beyond : 0;
+    int i = head < count ? head : count;
+#define LOG_VALUE(a) V(unbias)(V(add)(V(sub)(a, top), minus), limit, 0)
+    if (i) V(store_part)(y, i, LOG_VALUE(NAME(last_scores)(z, mask, 0, i)));
+    if (streams)
+        for (; i + LANES <= count; i += LANES) V(stream)(y + i, LOG_VALUE(NAME(seen_scores)(z, mask, i)));
+    for (; i + LANES <= count; i += LANES) V(store)(y + i, LOG_VALUE(NAME(seen_scores)(z, mask, i)));
+    if (i < count) V(store_part)(y + i, count - i, LOG_VALUE(NAME(last_scores)(z, mask, i, count - i)));
+#undef LOG_VALUE
 }

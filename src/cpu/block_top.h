@@ -22,12 +22,12 @@ static inline void NAME(merge_largest)(NAME(largest) *m, VECTOR first, VECTOR se
 #define CLASSES (8 * LANES)
 
 /* Of the columns `at`, at + CLASSES, ... the first's own and the second score. */
-static inline void NAME(search_class)(const REAL *z, int at, int count, NAME(top) *top) {
+static inline void NAME(search_class)(const REAL *z, const uint8_t *mask, int at, int count, NAME(top) *top) {
     const REAL first = top->first;
     REAL second = top->second;
     int found = 0;
     for (int j = at; j < count; j += CLASSES) { /* no branches, for they would be guesses */
-        REAL z_j = z[j], other = z_j < first ? z_j : -(REAL)INFINITY;
+        REAL z_j = mask && !mask[j] ? -(REAL)INFINITY : z[j], other = z_j < first ? z_j : -(REAL)INFINITY;
         top->at = z_j < first ? top->at : j;
         found += !(z_j < first);
         second = other > second ? other : second;
@@ -46,7 +46,9 @@ static ALWAYS_INLINE NAME(top) NAME(top_loop)(const NAME(score_parts) *parts, el
     NAME(top) top;
     vm ordered = V(ordered)(), ordered2 = ordered;
     VECTOR size = V(set)(0), size2 = size;
-    const REAL *z = form || type != REAL_ELEMENT ? to : (const REAL *)parts->x;
+    const REAL *z = !(form & SCORES_ASIDE) && (form || type != REAL_ELEMENT) ? to : (const REAL *)parts->x, *last = z;
+    const uint8_t *mask = form & SCORES_ASIDE ? parts->mask : NULL;
+    REAL aside[CLASSES];
     const int holes = form & (SCORES_MASKED | SCORES_BIASED);
     const REAL nothing_at_all = -(REAL)INFINITY;
     int i = 0, whole = count / CLASSES * CLASSES;
@@ -71,11 +73,21 @@ static ALWAYS_INLINE NAME(top) NAME(top_loop)(const NAME(score_parts) *parts, el
             ordered2 = V(still_ordered)(ordered2, u, w);
         }
     }
-    if (z == to && i < count) NAME(make_rest)(parts, i, count, to, low_to, &size, &low);
-    for (; i < count; i += LANES) {
-        VECTOR x = i + LANES <= count ? V(load)(z + i) : V(load_part)(z + i, count - i, -(REAL)INFINITY);
+    last = z + whole;
+    if (mask) {
+        NAME(score_parts) rest = *parts;
+        rest.x = z + whole;
+        rest.mask = mask + whole;
+        NAME(make_rest)(&rest, 0, count - whole, aside, NULL, NULL, &low);
+        last = aside;
+    } else if (z == to) {
+        NAME(make_rest)(parts, whole, count, to, low_to, &size, &low);
+    }
+    for (i = 0; i < count - whole; i += LANES) {
+        const int n = count - whole - i;
+        VECTOR x = n >= LANES ? V(load)(last + i) : V(load_part)(last + i, n, -(REAL)INFINITY);
         NAME(merge_largest)(&all, x, nothing);
-        if (i + LANES > count) x = V(load_part)(z + i, count - i, 0);
+        if (n < LANES) x = V(load_part)(last + i, n, 0);
         if (!holes) low = V(lower)(low, x);
         ordered = V(still_ordered)(ordered, x, x);
     }
@@ -107,9 +119,9 @@ static ALWAYS_INLINE NAME(top) NAME(top_loop)(const NAME(score_parts) *parts, el
     if (!top.has_nan && top.second < top.first) {
         int at = V(find_in_eight)(m, firsts);
         if (whole && at < CLASSES)
-            NAME(search_class)(z, at, whole, &top);
+            NAME(search_class)(z, mask, at, whole, &top);
         else
-            for (top.at = whole; z[top.at] != top.first;) top.at++;
+            for (top.at = whole; last[top.at - whole] != top.first;) top.at++;
     }
     return top;
 }
@@ -143,3 +155,13 @@ static NAME(top) NAME(made_top) MADE_TOP {
     return (masked ? NAME(bfloat16_masked_top) : NAME(bfloat16_top))(parts, count, to, low_to, product);
 }
 #undef MADE_TOP
+
+/* Of scores that are there, seen through the mask. */
+APART NAME(top) NAME(seen_top)(const REAL *z, const uint8_t *mask, int count) {
+    NAME(score_parts) parts;
+    parts.x = z;
+    parts.mask = mask;
+    parts.type = REAL_ELEMENT;
+    parts.form = SCORES_MASKED;
+    return NAME(top_loop)(&parts, REAL_ELEMENT, SCORES_MASKED | SCORES_ASIDE, count, NULL, NULL, NULL);
+}

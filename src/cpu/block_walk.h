@@ -40,13 +40,13 @@ static inline int NAME(walk_seen)(const NAME(block_walk) *walk) {
 static void NAME(walk_terms)(NAME(block_walk) *walk, REAL *v, NAME(block) *block) {
     const operand *x = &walk->source.job->x;
     const int seen = NAME(walk_seen)(walk);
-    const REAL *low, *z;
-    const NAME(top) top = NAME(scores_and_top)(&walk->source, walk->column, seen, walk->buffer, walk->low_buffer, &z, &low);
-    ahead_lines ahead = {(uintptr_t)z, 0};
+    NAME(block_view) view;
+    const NAME(top) top = NAME(scores_and_top)(&walk->source, walk->column, seen, walk->buffer, walk->low_buffer, &view);
+    ahead_lines ahead = {(uintptr_t)view.z, 0};
     if (is_contiguous(x)) {
         ahead.line = (uintptr_t)(walk->source.x + walk->column * x->column_stride) + AHEAD_BYTES;
         ahead.step = LANES * x->column_stride;
     }
-    NAME(block_terms)(&walk->source, z, low, seen, walk->source.job->kind, &top, ahead, v, block);
+    NAME(block_terms)(&walk->source, &view, seen, walk->source.job->kind, &top, ahead, v, block);
     for (int i = seen; v && i < walk->count; i++) v[i] = 0;
 }

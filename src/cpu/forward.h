@@ -87,7 +87,13 @@ static void NAME(finish_logs)(const softmax_job *job, const place *p, int64_t fi
         int count = NAME(block_columns)(c, last);
         char *to = out + c * job->out.column_stride;
         REAL *y = NAME(results_place)(&job->out, to, results);
-        const REAL *low, *z = NAME(scores)(&source, c, count, buffer, low_buffer, &low);
+        const REAL *low, *z;
+        if (source.through && m_is_value && source.limit - c >= count) {
+            NAME(seen_logs)((const REAL *)(const void *)source.x + c, (const uint8_t *)source.mask + c, count, m, minus_log, y, streams && y != results);
+            if (y == results) NAME(scatter)(to, job->out.type, job->out.column_stride, count, results);
+            continue;
+        }
+        z = NAME(scores)(&source, c, count, buffer, low_buffer, &low);
         if (low ? source.doubtful || !score_is_near(r->maximum) : !m_is_value)
             NAME(exact_log_values)(low ? &source : NULL, z, count, r->maximum, r->log, y);
         else if (low)

@@ -150,7 +150,7 @@ static ALWAYS_INLINE void NAME(lanes_terms_loop)(REAL *tile, const REAL *lows, i
         *low = I(add)(l, l2);
         return;
     }
-    j = NAME(piped_vectors)(tile, NULL, count * LANES, magics, floors, lines, keep ? tile : NULL, kind, &h, &l) / LANES;
+    j = NAME(piped_vectors)(tile, NULL, NULL, count * LANES, magics, floors, lines, keep ? tile : NULL, kind, &h, &l) / LANES;
     for (; j + 2 <= count; j += 2) {
         prefetch_line(ahead + j * stride);
         prefetch_line(ahead + (j + 1) * stride);

@@ -4,10 +4,9 @@
 
 typedef struct NAME(option_row) {
     const char *x;
-    const REAL *z;
+    NAME(block_view) view;
     REAL *v;   /* terms; scores too unless they are where x is */
     REAL *room_for_low;
-    const REAL *low; /* NULL: scores have no low parts */
     int count; /* columns below the limit */
     int empty; /* none of them counts */
     char *out;
@@ -22,7 +21,7 @@ static int NAME(option_top)(const softmax_job *job, const place *p, NAME(option_
     r->out = row_address(job, &job->out, p);
     r->x = source.x;
     if (r->empty) return 1;
-    r->top = NAME(scores_and_top)(&source, 0, r->count, r->v, r->room_for_low, &r->z, &r->low);
+    r->top = NAME(scores_and_top)(&source, 0, r->count, r->v, r->room_for_low, &r->view);
     r->empty = !r->top.has_nan && r->top.first == -(REAL)INFINITY;
     return r->empty || (!r->top.has_nan && !source.doubtful && r->top.first < WIDE_FROM && r->top.first > -WIDE_FROM);
 }
@@ -40,7 +39,7 @@ static void NAME(option_sums)(const softmax_job *job, const NAME(option_row) *ro
         if (i >= rows || row[i].empty) continue;
         first[i] = row[i].top.first;
         second[i] = row[i].top.second;
-        if (row[i].low) first_low[i] = row[i].top.at >= 0 ? row[i].low[row[i].top.at] : NAME(top_low)(row[i].z, row[i].low, row[i].count, first[i]);
+        if (row[i].view.low) first_low[i] = row[i].top.at >= 0 ? row[i].view.low[row[i].top.at] : NAME(top_low)(row[i].view.z, row[i].view.low, row[i].count, first[i]);
         used[i] = 1;
     }
     NAME(lanes_begin)(s);
@@ -56,7 +55,10 @@ static void NAME(option_sums)(const softmax_job *job, const NAME(option_row) *ro
     for (int i = 0; i < rows; i++) {
         const NAME(option_row) *r = &row[i];
         const ahead_lines ahead = {(uintptr_t)r->x + (uintptr_t)(rows * stride), LANES * element_bytes(job->x.type)};
-        if (!r->empty) NAME(terms)(r->z, r->low, r->count, magic[i], floor_score[i], ahead, keep ? r->v : NULL, job->kind, &high[i], &low[i]);
+        if (r->view.mask && !r->empty)
+            NAME(seen_terms)(r->view.z, r->view.mask, r->count, magic[i], floor_score[i], ahead, keep ? r->v : NULL, job->kind, &high[i], &low[i]);
+        else if (!r->empty)
+            NAME(terms)(r->view.z, r->view.low, r->count, magic[i], floor_score[i], ahead, keep ? r->v : NULL, job->kind, &high[i], &low[i]);
     }
     s->high = I(sub)(I(load)(high), I(sub)(top_high, I(set)(NAME(bits_of)(HIGH_MAGIC))));
     s->low = I(sub)(I(load)(low), I(sub)(top_low, I(set)(NAME(bits_of)(LOW_MAGIC))));
@@ -75,9 +77,9 @@ static void NAME(option_logs)(const NAME(option_row) *r, REAL m, REAL m_low, REA
     for (int i = 0; i < r->count; i += LANES) {
         int n = r->count - i;
         if (n >= LANES)
-            V(store)(y + i, NAME(lanes_log_low)(&s, V(load)(r->z + i), V(load)(r->low + i)));
+            V(store)(y + i, NAME(lanes_log_low)(&s, V(load)(r->view.z + i), V(load)(r->view.low + i)));
         else
-            V(store_part)(y + i, n, NAME(lanes_log_low)(&s, V(load_part)(r->z + i, n, 0), V(load_part)(r->low + i, n, 0)));
+            V(store_part)(y + i, n, NAME(lanes_log_low)(&s, V(load_part)(r->view.z + i, n, 0), V(load_part)(r->view.low + i, n, 0)));
     }
 }
 
@@ -102,10 +104,12 @@ static void NAME(option_results)(const softmax_job *job, const NAME(option_row) 
         } else if (!want_log) {
             NAME(factor) f = {hi[i], lo[i], SMALLEST_NORMAL * NAME(two_to)(OUT_BIAS), cut[i], most[i]};
             NAME(scale_row)(r->v, r->count, &f, (double)r->top.first - (double)r->top.least, r->top.holes && arithmetic_is_short(job->kind), y, REAL_ELEMENT, streams && direct);
-        } else if (r->low) {
+        } else if (r->view.low) {
             NAME(option_logs)(r, r->top.first, first_low[i], minus_log[i], minus_log_low[i], y);
+        } else if (r->view.mask) {
+            NAME(seen_logs)(r->view.z, r->view.mask, r->count, r->top.first, minus_log[i], y, streams && direct);
         } else {
-            NAME(log_values)(r->z, r->count, r->top.first, minus_log[i], y, streams && direct);
+            NAME(log_values)(r->view.z, r->count, r->top.first, minus_log[i], y, streams && direct);
         }
         for (int j = written; j < columns; j++) y[j] = nothing;
         if (!direct) NAME(scatter)(r->out, job->out.type, job->out.column_stride, columns, y);

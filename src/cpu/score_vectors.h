@@ -4,6 +4,7 @@
 #define SCORES_MASKED 1
 #define SCORES_SCALED 2
 #define SCORES_BIASED 4 /* with SCORES_SCALED */
+#define SCORES_ASIDE 8  /* with SCORES_MASKED alone: they are not kept */
 #endif
 
 /* What the scores of at most SOFTMAX_BLOCK_COLUMNS columns are made of; all of it contiguous. */
@@ -43,12 +44,12 @@ static ALWAYS_INLINE VECTOR NAME(made_scores)(const NAME(score_parts) *s, elemen
     if (form & SCORES_SCALED)
         z = NAME(scaled_vector)(z, form & SCORES_BIASED ? V(load)(s->bias + i) : V(set)(0), V(set)(s->scale_hi), V(set)(s->scale_lo),
                                 form & SCORES_BIASED, &lows, &product);
-    if (form == SCORES_MASKED) *lowest = V(lower)(*lowest, z);
+    if (!(form & SCORES_SCALED) && form & SCORES_MASKED) *lowest = V(lower)(*lowest, z);
     if (form & SCORES_MASKED) z = V(masked)(z, s->mask + i);
     if (form & SCORES_SCALED) V(store)(low + i, lows);
-    if (form & SCORES_SCALED && form != SCORES_SCALED) *lowest = V(lower)(*lowest, V(keep_from)(z, least, z));
+    if (form & SCORES_SCALED && form & (SCORES_MASKED | SCORES_BIASED)) *lowest = V(lower)(*lowest, V(keep_from)(z, least, z));
     if (form & SCORES_BIASED) *size = V(max)(V(keep_from)(z, least, V(abs)(product)), *size);
-    if (form || type != REAL_ELEMENT) V(store)(to + i, z);
+    if (!(form & SCORES_ASIDE) && (form || type != REAL_ELEMENT)) V(store)(to + i, z);
     return V(held)(z);
 }
 

@@ -13,6 +13,7 @@ typedef struct NAME(source) {
     int64_t limit; /* columns at or beyond it are masked out */
     int plain;     /* no softcap, scale or bias: scores are the elements themselves */
     int direct;    /* they need not even be moved */
+    int through;   /* the same but for a mask, through which they are seen */
     REAL scale_hi; /* scale = scale_hi + scale_lo */
     REAL scale_lo;
     int is_wild;   /* the scale is outside of what pairs of REAL are right for */
@@ -48,6 +49,7 @@ static NAME(source) NAME(source_of_row)(const softmax_job *job, const place *p) 
     s.limit = NAME(limit_of_row)(job, p);
     s.plain = job->softcap == 0.0 && job->scale == 1.0 && !s.bias;
     s.direct = s.plain && !s.mask && job->x.type == REAL_ELEMENT && is_contiguous(&job->x);
+    s.through = s.plain && s.mask && job->x.type == REAL_ELEMENT && is_contiguous(&job->x) && job->mask.column_stride == 1;
     s.scale_hi = (REAL)job->scale;
     s.scale_lo = (REAL)(job->scale - (double)s.scale_hi);
     s.is_wild = sizeof(REAL) == 4 && score_scale_is_wild(job->scale);

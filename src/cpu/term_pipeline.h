@@ -9,9 +9,9 @@
 
 /* terms_loop's beginning: whole vectors, how many columns of them; 0 where this set or kind has no such form. magic and floors may differ
  * from lane to lane. */
-static ALWAYS_INLINE int piped_vectors_double(const double *z, const double *low_parts, int count, vd magic, vd floors, ahead_lines ahead,
+static ALWAYS_INLINE int piped_vectors_double(const double *z, const double *low_parts, const uint8_t *mask, int count, vd magic, vd floors, ahead_lines ahead,
                                               double *v, arithmetic kind, vl *high, vl *low) {
-    (void)z, (void)low_parts, (void)count, (void)magic, (void)floors, (void)ahead, (void)v, (void)kind, (void)high, (void)low;
+    (void)z, (void)low_parts, (void)mask, (void)count, (void)magic, (void)floors, (void)ahead, (void)v, (void)kind, (void)high, (void)low;
     return 0;
 }
 
@@ -92,34 +92,31 @@ static ALWAYS_INLINE void term_pipeline_step(term_pipeline *p, vf z, float *v, i
     term_pipeline_step_low(p, z, NULL, v, stored, first, last);
 }
 
-/* The step of a vector in memory, low parts (NULL: none) too. */
-static ALWAYS_INLINE void term_pipeline_take(term_pipeline *p, const float *z, const float *low_parts, float *v, int stored, int last) {
-    const vf lows = low_parts ? vf_load(low_parts) : vf_set(0.0f);
-    term_pipeline_step_low(p, vf_load(z), low_parts ? &lows : NULL, v, stored, 0, last);
+/* The step of vector i in memory, low parts or mask (NULL: none) too. */
+static ALWAYS_INLINE void term_pipeline_take(term_pipeline *p, const float *z, const float *low_parts, const uint8_t *mask, int i, float *v, int stored,
+                                             int last) {
+    const vf lows = low_parts ? vf_load(low_parts + i * VF_LANES) : vf_set(0.0f), raw = vf_load(z + i * VF_LANES);
+    term_pipeline_step_low(p, mask ? vf_masked(raw, mask + i * VF_LANES) : raw, low_parts ? &lows : NULL, v, stored, 0, last);
 }
 
-static ALWAYS_INLINE int piped_vectors_float(const float *z, const float *low_parts, int count, vf magic, vf floors, ahead_lines ahead,
-                                             float *v, arithmetic kind, vi *high, vi *low) {
+static ALWAYS_INLINE int piped_vectors_float(const float *z, const float *low_parts, const uint8_t *mask, int count, vf magic, vf floors,
+                                             ahead_lines ahead, float *v, arithmetic kind, vi *high, vi *low) {
     term_pipeline p;
-    const int has_low = low_parts != NULL;
-    const int step = VF_LANES, stores = v != NULL, stored = stores ? step : 0, whole = count / step * step;
-    const float *end = z + whole;
-    if (kind != ARITHMETIC_32 || whole < 8 * step) return 0;
+    const int step = VF_LANES, stores = v != NULL, stored = stores ? step : 0, vectors = count / step;
+    if (kind != ARITHMETIC_32 || vectors < 8) return 0;
     p.magic = vf_add(magic, vf_set(127.0f)); /* an integer more: the exponent's bits come out biased */
     p.floors = floors;
     p.t1 = p.r1 = p.low1 = p.rr1 = p.s2 = p.p2 = p.rr2 = p.r2 = p.low2 = p.s3 = p.w3 = p.q3 = p.r3 = p.s4 = p.w4 = p.r4 = p.a4 = vf_set(0.0f);
     p.high = *high, p.low = *low;
     for (int i = 0; i < PIPELINE_STAGES - 1; i++) prefetch_next(&ahead);
-    term_pipeline_take(&p, z, low_parts, v, stored, 0);
-    term_pipeline_take(&p, z + step, has_low ? low_parts + step : NULL, v, stored, 1);
-    term_pipeline_take(&p, z + 2 * step, has_low ? low_parts + 2 * step : NULL, v, stored, 2);
-    term_pipeline_take(&p, z + 3 * step, has_low ? low_parts + 3 * step : NULL, v, stored, 3);
-    if (has_low) low_parts += 3 * step;
-    for (z += 4 * step; z < end; z += step) {
+    term_pipeline_take(&p, z, low_parts, mask, 0, v, stored, 0);
+    term_pipeline_take(&p, z, low_parts, mask, 1, v, stored, 1);
+    term_pipeline_take(&p, z, low_parts, mask, 2, v, stored, 2);
+    term_pipeline_take(&p, z, low_parts, mask, 3, v, stored, 3);
+    for (int i = 4; i < vectors; i++) {
         if (stores) v += step;
-        if (has_low) low_parts += step;
         prefetch_next(&ahead);
-        term_pipeline_take(&p, z, has_low ? low_parts : NULL, v, stored, 4);
+        term_pipeline_take(&p, z, low_parts, mask, i, v, stored, 4);
     }
     term_pipeline_step(&p, p.floors, stores ? v + step : v, stored, 1, 4);
     term_pipeline_step(&p, p.floors, stores ? v + 2 * step : v, stored, 2, 4);
@@ -127,7 +124,7 @@ static ALWAYS_INLINE int piped_vectors_float(const float *z, const float *low_pa
     term_pipeline_step(&p, p.floors, v, 0, 4, 4);
     *high = p.high;
     *low = p.low;
-    return whole;
+    return vectors * step;
 }
 
 /* Rows one after another without emptying the pipeline between them: the next one's vectors enter while the last of this one leave. A row's
@@ -178,9 +175,9 @@ static NOINLINE void piped_rows(term_row_float *row, int rows, int stores) {
 
 #else
 
-static ALWAYS_INLINE int piped_vectors_float(const float *z, const float *low_parts, int count, vf magic, vf floors, ahead_lines ahead,
+static ALWAYS_INLINE int piped_vectors_float(const float *z, const float *low_parts, const uint8_t *mask, int count, vf magic, vf floors, ahead_lines ahead,
                                              float *v, arithmetic kind, vi *high, vi *low) {
-    (void)z, (void)low_parts, (void)count, (void)magic, (void)floors, (void)ahead, (void)v, (void)kind, (void)high, (void)low;
+    (void)z, (void)low_parts, (void)mask, (void)count, (void)magic, (void)floors, (void)ahead, (void)v, (void)kind, (void)high, (void)low;
     return 0;
 }
 
