@@ -254,6 +254,18 @@ static int lies_in_vectors(const softmax_job *job)
     return 1;
 }
 
+/* Whether a step to the next column has 32 bits. */
+static int has_short_steps(const softmax_job *job)
+{
+    return job->x.column_stride >= 0 && job->x.column_stride <= UINT32_MAX &&
+           (job->op == OPERATION_LOGSUMEXP || (job->out.column_stride >= 0 && job->out.column_stride <= UINT32_MAX));
+}
+
+/* strip_tiles.cuh's two ways, where rows lie so; 0: strip_rows.cuh has those rows too, and is slower. */
+enum { TURNED_TILES = 1, ROWS_OF_THREADS = 1 };
+
+#define SMALL_TILE 256 /* columns of tiles that take no more shared memory than every GPU gives */
+
 static int choose_strips(const softmax_job *job, const cuda_device *device, cuda_shape *shape)
 {
     int64_t blocks = blocks_of(job), inner = job->shape[job->dimensions - 1], strips = (inner + STRIP_ROWS - 1) / STRIP_ROWS;
@@ -261,11 +273,11 @@ static int choose_strips(const softmax_job *job, const cuda_device *device, cuda
         return 0;
     shape->kernel = CUDA_STRIPS;
     shape->cluster = (int)blocks;
-    if (job->columns <= THREAD_COLUMNS)
+    if (ROWS_OF_THREADS && job->columns <= THREAD_COLUMNS && has_short_steps(job))
         return 1;
-    if (blocks == 1 && lies_in_vectors(job)) {
+    if (TURNED_TILES && has_short_steps(job) && lies_in_vectors(job) && (device->capability >= 90 || job->columns <= SMALL_TILE)) {
         shape->turned = 1;
-        for (shape->tile_columns = 128; shape->tile_columns < job->columns;)
+        for (shape->tile_columns = 128; shape->tile_columns < job->columns && shape->tile_columns < SOFTMAX_BLOCK_COLUMNS;)
             shape->tile_columns *= 2;
         return 1;
     }

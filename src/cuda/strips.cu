@@ -25,27 +25,34 @@ template <typename T> static cudaError_t start_pairs(const softmax_job *job, con
 
 /* ---- Rows at multiples of 16 bytes, and rows of few columns --------------------------------------------------------------------------------------- */
 
-template <typename TILE, bool LOG> static __global__ void __launch_bounds__(TILE::THREADS, 1024 / TILE::THREADS) turned(const __grid_constant__ softmax_job job) {
-    turned_rows<TILE, LOG>(job);
+template <typename TILE, bool LOG, bool CLUSTER>
+static __global__ void __launch_bounds__(TILE::THREADS, 1024 / TILE::THREADS) turned(const __grid_constant__ softmax_job job, int cluster) {
+    turned_rows<TILE, LOG, CLUSTER>(job, cluster);
 }
 
-template <typename TILE> static cudaError_t start_turned_tile(const softmax_job *job) {
+template <typename TILE, bool CLUSTER> static cudaError_t start_turned_tile(const softmax_job *job, int cluster) {
     const int64_t inner = job->shape[job->dimensions - 1], tiles = job->rows / inner * ((inner + TILE::ROWS - 1) / TILE::ROWS);
-    const launch_shape l = launch_of(tiles, TILE::THREADS, 1, TILE::bytes, (cudaStream_t)job->stream);
-    return job->op == OPERATION_SOFTMAX ? launch(l, turned<TILE, false>, *job) : launch(l, turned<TILE, true>, *job);
+    const launch_shape l = launch_of(tiles * cluster, TILE::THREADS, cluster, TILE::bytes + sizeof(tile_board<TILE::ROWS>), (cudaStream_t)job->stream);
+    return job->op == OPERATION_SOFTMAX ? launch(l, turned<TILE, false, CLUSTER>, *job, cluster) : launch(l, turned<TILE, true, CLUSTER>, *job, cluster);
 }
 
+/* Of 16 bits and 1024 columns 64 bytes of rows would take all threads of a multiprocessor. */
 template <typename T> static cudaError_t start_turned(const softmax_job *job, const cuda_shape *shape) {
+    typedef turned_tile<T, 32, sizeof(T) == 2 ? 32 : 64> largest;
+    if (shape->cluster > 1) return start_turned_tile<largest, true>(job, shape->cluster);
     switch (shape->tile_columns) {
-    case 128: return start_turned_tile<turned_tile<T, 4>>(job);
-    case 256: return start_turned_tile<turned_tile<T, 8>>(job);
-    case 512: return start_turned_tile<turned_tile<T, 16>>(job);
-    default: return start_turned_tile<turned_tile<T, 32>>(job);
+    case 128: return start_turned_tile<turned_tile<T, 4, 64>, false>(job, 1);
+    case 256: return start_turned_tile<turned_tile<T, 8, 64>, false>(job, 1);
+    case 512: return start_turned_tile<turned_tile<T, 16, 64>, false>(job, 1);
+    default: return start_turned_tile<largest, false>(job, 1);
     }
 }
 
 template <typename T, int N, bool LOG> static __global__ void __launch_bounds__(THREAD_ROWS, (N > 32 ? 512 : 768) / THREAD_ROWS) thread_rows(const __grid_constant__ softmax_job job) {
-    row_of_thread<T, N, LOG>(job);
+    if (job.columns == N)
+        row_of_thread<T, N, LOG, true>(job);
+    else
+        row_of_thread<T, N, LOG, false>(job);
 }
 
 template <typename T, int N> static cudaError_t start_thread_rows_of(const softmax_job *job) {
