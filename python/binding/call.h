@@ -71,9 +71,9 @@ bool call_dtype(call *c, DLDataType otherwise, DLDataType *type);
 
 /* Device memory for the call, from the library that like is of. */
 bool call_scratch(call *c, const held_array *like, size_t bytes);
-/* The order between the call's stream and that of a's library, where they are two: the work comes after what has been put on
- * the other, unless a `is_ready`, and what is put there later comes after the work (call_settle). A stream= of the caller is
- * the caller's to order. Takes the stream of the first array that comes. */
+/* The order between the call's stream and that of a's library, where they are two: the work comes after what has been
+ * put on the other, unless a `is_ready`, and what is put there later comes after the work (call_settle). A stream= of
+ * the caller is the caller's to order. Takes the stream of the first array that comes. */
 bool call_joins(call *c, const held_array *a, bool is_ready);
 /* Once the work is on the stream: the other streams wait for it, or the host does where the stream is not known. */
 bool call_settle(call *c);

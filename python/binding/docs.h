@@ -99,9 +99,9 @@
     "shape          int or tuple: a tile's shape without its axis\n"                                                   \
     "dtype          type of the results: float32, float64, float16, bfloat16\n\n"                                      \
     "Sums are exact integers: any order of updates and merges gives the same bits, when tiles start at multiples of\n" \
-    "BLOCK_COLUMNS. Pickles and copies. An empty state goes where its first tile is, to a CUDA device too, and later\n"  \
-    "tiles must be there; one that was filled on the CPU is copied to the device of a CUDA tile. Source: Milakov and Gimelshein, Online normalizer calculation for softmax, "   \
-    "2018.\n"
+    "BLOCK_COLUMNS. Pickles and copies. An empty state goes where its first tile is, to a CUDA device too; later\n"    \
+    "tiles must be there. One that was filled on the CPU is copied to the device of a CUDA tile.\n"                    \
+    "Source: Milakov and Gimelshein, Online normalizer calculation for softmax, 2018.\n"
 #define TILE_DOC "tile           (..., columns, ...) array, whose shape without the axis is the state's\n"
 #define STATE_UPDATE_DOC                                                                                               \
     "update($self, tile, axis=-1, *, first_column=None, " SCORE_OPTIONS_SIGNATURE EXECUTION_SIGNATURE ")\n--\n\n"      \
@@ -109,14 +109,14 @@
     "first_column   the tile's first column in its row; required with causal and valid_lengths\n" RAISES_DOC
 #define STATE_MERGE_DOC                                                                                                \
     "merge($self, other, *, stream=None)\n--\n\n"                                                                      \
-    "Becomes the state of both states' columns together; returns itself. other is unchanged. Where one is on a CUDA\n"   \
+    "Becomes the state of both states' columns together; returns itself. other is unchanged. Where one is on a CUDA\n" \
     "device, the result is there.\n"
 #define STATE_CPU_DOC                                                                                                  \
-    "cpu($self, /)\n--\n\n"                                                                                             \
+    "cpu($self, /)\n--\n\n"                                                                                            \
     "A copy on the CPU. Of a state on a CUDA device, as pickling it: waits for the work that its library has there.\n"
 #define STATE_LOGSUMEXP_DOC                                                                                            \
     "logsumexp($self, *, out=None, stream=None)\n--\n\n"                                                               \
-    "logsumexp of every row, of the state's shape, float32 (float64 for float64 states): a NumPy array, on a CUDA\n"    \
+    "logsumexp of every row, of the state's shape, float32 (float64 for float64 states): a NumPy array, on a CUDA\n"   \
     "device one of the first tile's kind; or out.\n"
 #define STATE_NORMALISE_DOC                                                                                            \
     "normalise($self, tile, axis=-1, *, out=None, first_column=None, " SCORE_OPTIONS_SIGNATURE                         \

@@ -153,7 +153,8 @@ bool exchange_stream(held_array *a)
 {
     void *stream = NULL;
     const exchange_api *api = a->exchange;
-    if (api->current_stream && api->current_stream(a->tensor.device.device_type, a->tensor.device.device_id, &stream) != 0)
+    if (api->current_stream &&
+        api->current_stream(a->tensor.device.device_type, a->tensor.device.device_id, &stream) != 0)
         return false;
     a->library_stream = stream ? stream : DEFAULT_STREAM;
     a->waits = !api->current_stream;

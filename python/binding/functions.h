@@ -38,7 +38,7 @@ bool state_type_begin(PyObject *module);
             (status) = (expression);                                                                                   \
             if (unlocked_)                                                                                             \
                 PyEval_RestoreThread(unlocked_);                                                                       \
-            if ((status) == SOFTMAX_OK && !is_on_cpu((first)->tensor.device) && !call_settle(c))                         \
+            if ((status) == SOFTMAX_OK && !is_on_cpu((first)->tensor.device) && !call_settle(c))                       \
                 (status) = SOFTMAX_ERROR_NULL;                                                                         \
         }                                                                                                              \
     } while (0)

@@ -1,7 +1,7 @@
 /* State: the online states of an array of rows. */
+#include "state.h"
 #include "docs.h"
 #include "functions.h"
-#include "state.h"
 
 #include <string.h>
 
@@ -14,7 +14,8 @@ static const signature normalise_signature = {
 static const signature log_normalise_signature = {
     "log_normalise", "y", 1, 2, {ARGUMENT_TILE, ARGUMENT_AXIS}, TAKES_SCORES | TAKES(FIRST_COLUMN) | TAKES(OUT)};
 static const signature merge_signature = {"merge", NULL, 1, 1, {ARGUMENT_OTHER}, TAKES(STREAM)};
-static const signature state_logsumexp_signature = {"logsumexp", "l", 0, 0, {ARGUMENT_COUNT}, TAKES(OUT) | TAKES(STREAM)};
+static const signature state_logsumexp_signature = {
+    "logsumexp", "l", 0, 0, {ARGUMENT_COUNT}, TAKES(OUT) | TAKES(STREAM)};
 
 /* ---- Making ------------------------------------------------------------------------------------------------------ */
 
@@ -70,11 +71,15 @@ static void state_free(state_object *self)
 
 /* ---- Tiles ------------------------------------------------------------------------------------------------------- */
 
+/* For this call alone, until it sets busy to false: not a second thread, nor what arrays do when they are asked for. */
 static bool take(call *c, state_object *self)
 {
-    if (self->busy)
+    if (self->busy) {
         PyErr_Format(PyExc_ValueError, "%s: the state is in use by another thread", c->signature->name);
-    return !self->busy;
+        return false;
+    }
+    self->busy = true;
+    return true;
 }
 
 /* The library trusts that there are as many states as the tile has rows. */
@@ -132,7 +137,6 @@ static PyObject *state_update(PyObject *object, PyObject *const *arguments, Py_s
     if (call_begin(&c, &update_signature, arguments, count, names) && take(&c, self)) {
         held_array *tile = hold_tile(&c, self, &axis);
         softmax_status status = SOFTMAX_OK;
-        self->busy = true;
         if (tile)
             RUN(&c, tile, status, softmax_state_update(self->states, &tile->tensor, axis, &c.options));
         self->busy = false;
@@ -155,30 +159,34 @@ static PyObject *normalise(state_object *self, call *c, bool log)
     y = call_output(c, ARGUMENT_OUT, tile, self->type, tile->tensor.ndim, tile->tensor.shape);
     if (!y)
         return NULL;
-    self->busy = true;
     RUN(c, tile, status,
         (log ? softmax_state_log_normalise : softmax_state_normalise)(self->states, &tile->tensor, &y->tensor, axis,
                                                                       &c->options));
-    self->busy = false;
     return call_succeeded(c, status) ? call_returned(c, ARGUMENT_OUT, y, tile) : NULL;
 }
 
 static PyObject *state_normalise(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *names)
 {
+    state_object *self = (state_object *)object;
     call c;
     PyObject *result = NULL;
-    if (call_begin(&c, &normalise_signature, arguments, count, names) && take(&c, (state_object *)object))
-        result = normalise((state_object *)object, &c, false);
+    if (call_begin(&c, &normalise_signature, arguments, count, names) && take(&c, self)) {
+        result = normalise(self, &c, false);
+        self->busy = false;
+    }
     call_end(&c);
     return result;
 }
 
 static PyObject *state_log_normalise(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *names)
 {
+    state_object *self = (state_object *)object;
     call c;
     PyObject *result = NULL;
-    if (call_begin(&c, &log_normalise_signature, arguments, count, names) && take(&c, (state_object *)object))
-        result = normalise((state_object *)object, &c, true);
+    if (call_begin(&c, &log_normalise_signature, arguments, count, names) && take(&c, self)) {
+        result = normalise(self, &c, true);
+        self->busy = false;
+    }
     call_end(&c);
     return result;
 }
@@ -198,6 +206,19 @@ static bool merge_on_cpu(call *c, state_object *self, const state_object *other)
     return true;
 }
 
+static bool merge(call *c, state_object *self, state_object *other)
+{
+    bool merged;
+    *c->message = '\0';
+    if (other != self && !take(c, other))
+        return false;
+    merged = state_is_on_cpu(self) && state_is_on_cpu(other) ? merge_on_cpu(c, self, other)
+                                                             : state_merge_on_device(c, self, other);
+    if (other != self)
+        other->busy = false;
+    return merged;
+}
+
 static PyObject *state_merge(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *names)
 {
     state_object *self = (state_object *)object, *other;
@@ -205,17 +226,15 @@ static PyObject *state_merge(PyObject *object, PyObject *const *arguments, Py_ss
     PyObject *result = NULL;
     if (call_begin(&c, &merge_signature, arguments, count, names) && take(&c, self)) {
         other = (state_object *)c.given[ARGUMENT_OTHER];
-        *c.message = '\0';
         if (!PyObject_TypeCheck(other, &state_type))
             PyErr_Format(PyExc_TypeError, "merge: other is a %.100s; a State is required", Py_TYPE(other)->tp_name);
         else if (!is_alike(self, other))
             PyErr_Format(PyExc_ValueError, "merge: other is %R; one of the shape of %R is required", other, object);
         else if (state_library_type(self->type) != state_library_type(other->type))
             PyErr_Format(PyExc_ValueError, "merge: other is %R; one of the type of %R is required", other, object);
-        else if (take(&c, other) &&
-                 (state_is_on_cpu(self) && state_is_on_cpu(other) ? merge_on_cpu(&c, self, other)
-                                                                  : state_merge_on_device(&c, self, other)))
+        else if (merge(&c, self, other))
             result = Py_NewRef(object);
+        self->busy = false;
     }
     call_end(&c);
     return result;
@@ -235,8 +254,9 @@ static bool is_row_major(const DLTensor *tensor)
 static bool fits_logsumexp(const state_object *self, const DLTensor *l, DLDataType type)
 {
     const DLDevice here = state_is_on_cpu(self) ? (DLDevice){kDLCPU, 0} : self->home.tensor.device;
-    bool is_there = is_on_cpu(here) ? is_on_cpu(l->device)
-                                    : l->device.device_type == here.device_type && l->device.device_id == here.device_id;
+    bool is_there = is_on_cpu(here)
+                        ? is_on_cpu(l->device)
+                        : l->device.device_type == here.device_type && l->device.device_id == here.device_id;
     return is_there && is_row_major(l) && l->dtype.code == kDLFloat && l->dtype.bits == type.bits &&
            elements_of(l) == self->count;
 }
@@ -270,10 +290,13 @@ static PyObject *logsumexp(state_object *self, call *c)
 
 static PyObject *state_logsumexp(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *names)
 {
+    state_object *self = (state_object *)object;
     call c;
     PyObject *result = NULL;
-    if (call_begin(&c, &state_logsumexp_signature, arguments, count, names) && take(&c, (state_object *)object))
-        result = logsumexp((state_object *)object, &c);
+    if (call_begin(&c, &state_logsumexp_signature, arguments, count, names) && take(&c, self)) {
+        result = logsumexp(self, &c);
+        self->busy = false;
+    }
     call_end(&c);
     return result;
 }
@@ -372,6 +395,10 @@ static PyObject *state_setstate(state_object *self, PyObject *bytes)
     softmax_state fresh;
     if (!PyBytes_Check(bytes) || PyBytes_GET_SIZE(bytes) != wanted) {
         PyErr_Format(PyExc_ValueError, "State: %zd bytes are required, %zd for each row", wanted, sizeof fresh);
+        return NULL;
+    }
+    if (self->busy) {
+        PyErr_SetString(PyExc_ValueError, "State: it is in use by another thread");
         return NULL;
     }
     self->begun = false;

@@ -11,7 +11,7 @@ typedef struct state_object {
     int64_t shape[SOFTMAX_MAX_DIMENSIONS];
     DLDataType type;
     bool begun;      /* has taken in columns: otherwise it goes where the next tile is */
-    bool busy;       /* a call without the interpreter's lock is at work on it */
+    bool busy;       /* a call is at work on it, also while the interpreter's lock is another's */
     held_array home; /* the device memory that states points to; home.object is NULL on the CPU */
 } state_object;
 
@@ -29,8 +29,9 @@ softmax_type state_library_type(DLDataType type);
 
 /* Empty states in the CPU's memory, for count and type; false with an exception. */
 bool state_begin_on_cpu(state_object *self);
-/* To where `like`, a tile or another state's home, is, on the call's stream: empty states begin there, others are copied
- * from the CPU. false with an exception, also where they have begun elsewhere; `name` is what like is called in it. */
+/* To where `like`, a tile or another state's home, is, on the call's stream: empty states begin there, others are
+ * copied from the CPU. false with an exception, also where they have begun elsewhere; `name` is what like is called in
+ * it. */
 bool state_follow(call *c, state_object *self, const char *name, const held_array *like);
 /* self takes in other, of the same shape and type; one of them at least is on a device. false with an exception. */
 bool state_merge_on_device(call *c, state_object *self, state_object *other);

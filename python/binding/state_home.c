@@ -1,4 +1,5 @@
-/* Where states lie. Device memory for them is an array of bytes of the tiles' own library, so that it is freed as that library's arrays are. */
+/* Where states lie. Device memory for them is an array of bytes of the tiles' own library, so that it is freed as that
+ * library's arrays are. */
 #include "state.h"
 
 #include <string.h>

@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import pytest
 import torch
-from arrays_of import MAKE, bits, kind_of
+from arrays_of import MAKE, Foreign, bits, kind_of
 from exact import DTYPES
 
 import libsoftmax
@@ -81,6 +81,34 @@ def test_pickles(rng, again, dtype):
     assert repr(other) == repr(state) and bits(other.normalise(x)) == bits(libsoftmax.softmax(x))
     other.update(x)  # apart from each other
     assert bits(state.normalise(x)) == bits(libsoftmax.softmax(x))
+
+
+def test_place(rng):
+    """States of the CPU; python/tests/test_cuda.py has those of a device."""
+    x = rng.standard_normal((2, 50)).astype(np.float32)
+    state = libsoftmax.State(2).update(x)
+    other = state.cpu()
+    assert other is not state and other.device == state.device == libsoftmax.State(2).device == "cpu"
+    assert bits(other.update(x).logsumexp()) != bits(state.logsumexp()) == bits(libsoftmax.logsumexp(x))
+    with pytest.raises(ValueError, match="merge: an output overlaps"):
+        state.merge(state)
+
+
+def test_nobody_comes_between(rng):
+    """An array that uses the state while it is asked for its memory is refused, and changes nothing."""
+    x, state, words = rng.standard_normal((2, 50)).astype(np.float32), libsoftmax.State(2), []
+
+    class Meddler(Foreign):
+        def __dlpack__(self, **more):
+            for use in (lambda: state.update(x), lambda: state.merge(libsoftmax.State(2).update(x)), state.logsumexp,
+                        lambda: state.__setstate__(libsoftmax.State(2).__reduce__()[2])):
+                with pytest.raises(ValueError) as refused:
+                    use()
+                words.append(str(refused.value))
+            return super().__dlpack__(**more)
+
+    assert bits(state.update(Meddler(x)).logsumexp()) == bits(libsoftmax.logsumexp(x))
+    assert len(words) == 4 and all("in use by another thread" in w for w in words)
 
 
 def test_pickles_of_others_are_refused():
