@@ -7,6 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import torch.nn.functional as F  # noqa: E402
+from torch.autograd import forward_ad  # noqa: E402
 
 from libsoftmax import torch as ours  # noqa: E402
 
@@ -177,6 +178,15 @@ def test_vmap_and_func():
     row, p = x[0, 0], x[0, 0].softmax(0)
     hessian = jacrev(jacrev(lambda r: ours.logsumexp(r, 0)))
     torch.testing.assert_close(hessian(row), torch.diag(p) - torch.outer(p, p))
+
+
+def test_forward_mode_is_refused():
+    x = scores(3, 4)
+    with forward_ad.dual_level():
+        for call in (*operators_of(), lambda x, dim: ours.cross_entropy(x, torch.tensor([0, 1, 2]))):
+            with pytest.raises(NotImplementedError, match="libsoftmax::.* has no forward mode; reverse mode .grad, jacrev. is allowed"):
+                call(forward_ad.make_dual(x, x), 1)
+        assert ours.softmax(x, 1).shape == x.shape
 
 
 def test_vmap_of_options():

@@ -244,8 +244,11 @@ def test_func_and_vmap():
 def test_meta_and_opcheck():
     x, targets = problem("classes", 4, 7, 2)
     for reduction, shape in (("mean", ()), ("sum", ()), ("none", (4, 2))):
-        meta = ours.cross_entropy(x.to("meta"), targets.to("meta"), reduction=reduction)
+        logits = x.detach().to("meta").requires_grad_()
+        meta = ours.cross_entropy(logits, targets.to("meta"), reduction=reduction)
         assert meta.device.type == "meta" and meta.shape == shape and meta.dtype == torch.float64
+        (gradient,) = torch.autograd.grad(meta.sum(), logits)
+        assert gradient.is_meta and gradient.shape == x.shape
     assert ours.cross_entropy(x.bfloat16().to("meta"), targets.to("meta")).dtype == torch.float32
     tests = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
     arguments = (x, targets, None, -100, "mean", 0.1, 0.1, 0.0, None, None, True, False)

@@ -158,8 +158,10 @@ def scaled(buffer, upstream, reduction):
 
 def multiply_in_place(buffer, factor):
     """buffer *= factor, a scalar tensor that is nearly always 1; on a GPU the host does not wait to see it."""
-    if not buffer.is_cuda:
+    if buffer.is_cpu:
         return buffer if factor.item() == 1 else buffer.mul_(factor)
+    if not buffer.is_cuda:  # meta: there is nothing to see
+        return buffer.mul_(factor)
     try:
         from libsoftmax.triton import multiply_unless_one
     except ImportError:

@@ -8,6 +8,7 @@ The derivatives, with S = sum_j dy_j y_j and, one order further, g the gradient 
 """
 
 import torch
+from torch.autograd import forward_ad
 
 import libsoftmax
 
@@ -231,6 +232,13 @@ def _batched_backward(operator):
     return rule
 
 
+def _refuse_tangents(operator, arguments):
+    """Below autograd's kernels a tangent would be lost without a word."""
+    for tensor in arguments:
+        if isinstance(tensor, torch.Tensor) and forward_ad.unpack_dual(tensor).tangent is not None:
+            raise NotImplementedError(f"{operator.name()} has no forward mode; reverse mode (grad, jacrev) is allowed")
+
+
 def _recorded(operator, setup, backward):
     """The operator's kernel for autograd, as torch.library.register_autograd makes it, but for what our operators do not have: defaults, lists of tensors,
     keywords. A call so takes 5 us less."""
@@ -250,6 +258,8 @@ def _recorded(operator, setup, backward):
             return *backward(ctx, *gradients), None
 
     def run(keys, *arguments):
+        if forward_ad._current_level >= 0:
+            _refuse_tangents(operator, arguments)
         if torch._C.is_grad_enabled() and torch._C._any_requires_grad(*arguments):
             return Recorded.apply(*arguments, keys)
         with below():
