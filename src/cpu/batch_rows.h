@@ -32,7 +32,8 @@ static inline REAL *NAME(batch_terms)(const NAME(batch_rows) *g, const softmax_j
     return kept + ((int64_t)i * g->blocks + block) * SOFTMAX_BLOCK_COLUMNS;
 }
 
-static void NAME(finish_batch_block)(const NAME(batch_rows) *g, const softmax_job *job, REAL *kept, int i, int block, int streams) {
+static void NAME(finish_batch_block)(const NAME(batch_rows) *g, const softmax_job *job, REAL *kept, int i, int block, int streams,
+                                     NAME(line) *line) {
     const int64_t c = (int64_t)block * SOFTMAX_BLOCK_COLUMNS;
     const int count = NAME(block_columns)(c, job->columns);
     const NAME(row_result) *r = &g->r[i];
@@ -41,15 +42,15 @@ static void NAME(finish_batch_block)(const NAME(batch_rows) *g, const softmax_jo
         for (int j = 0; j < count; j++) y[j] = r->value;
     } else if (job->op == OPERATION_LOG_SOFTMAX) {
         place p = place_of_row(job, g->row + i);
-        NAME(finish_logs)(job, &p, c, c + count, r, streams);
+        NAME(finish_logs)(job, &p, c, c + count, r, streams, line);
     } else {
-        NAME(block_results)(r, job->kind, NAME(batch_terms)(g, job, kept, i, block), count, &g->place[i * g->blocks + block], y, streams);
+        NAME(block_results)(r, job->kind, NAME(batch_terms)(g, job, kept, i, block), count, &g->place[i * g->blocks + block], y, streams, line);
     }
 }
 
-static void NAME(finish_batch_rows)(const NAME(batch_rows) *g, const softmax_job *job, REAL *kept, int streams) {
+static void NAME(finish_batch_rows)(const NAME(batch_rows) *g, const softmax_job *job, REAL *kept, int streams, NAME(line) *line) {
     for (int i = 0; g && i < g->rows; i++)
-        for (int block = 0; block < g->blocks; block++) NAME(finish_batch_block)(g, job, kept, i, block, streams);
+        for (int block = 0; block < g->blocks; block++) NAME(finish_batch_block)(g, job, kept, i, block, streams, line);
 }
 
 static void NAME(add_unusual_block)(NAME(batch_sum) *sum, const NAME(block) *block, arithmetic kind) {
@@ -111,13 +112,12 @@ static void NAME(add_batch)(NAME(batch) *b, const int *of, const int *at, NAME(b
 
 /* Terms and sums of a batch, in turn with the results of the group before (NULL: none). */
 static void NAME(run_batch)(NAME(batch) *b, const int *of, const int *at, NAME(batch_rows) *g, NAME(batch_sum) *sum, const softmax_job *job,
-                            const NAME(batch_rows) *before, REAL *kept, int streams) {
+                            const NAME(batch_rows) *before, REAL *kept, int streams, NAME(line) *line) {
     const int keep = job->op == OPERATION_SOFTMAX;
     NAME(batch_begin)(b, job->kind);
     for (int j = 0; j < b->blocks; j++) {
         NAME(block) block;
-        if (before) NAME(finish_batch_block)(before, job, kept, of[j], at[j], streams);
-        if (streams) NAME(fetch_shared_line)(NAME(batch_out)(job, g->row + of[j], at[j]));
+        if (before) NAME(finish_batch_block)(before, job, kept, of[j], at[j], streams, line);
         if (b->usual && streams) NAME(terms_of_rows)(&b->row[j], 1, keep, job->kind);
         if (b->usual) continue;
         const NAME(block_view) view = {b->row[j].z, NULL, NULL};
@@ -132,7 +132,7 @@ static void NAME(run_batch)(NAME(batch) *b, const int *of, const int *at, NAME(b
 
 /* Blocks [first, last) of every row of the group, `most` at a time. */
 static void NAME(sum_batches)(NAME(batch_rows) *g, NAME(batch_sum) *sum, int first, int last, int most, const softmax_job *job,
-                              const NAME(batch_rows) *before, REAL *kept, int streams) {
+                              const NAME(batch_rows) *before, REAL *kept, int streams, NAME(line) *line) {
     NAME(batch) b;
     int of[LANES], at[LANES], row = 0, block = first;
     while (row < g->rows && first < last) {
@@ -143,6 +143,7 @@ static void NAME(sum_batches)(NAME(batch_rows) *g, NAME(batch_sum) *sum, int fir
             r->v = NAME(batch_terms)(g, job, kept, row, block);
             r->count = NAME(block_columns)((int64_t)block * SOFTMAX_BLOCK_COLUMNS, job->columns);
             r->ahead = ahead;
+            prefetch_ends(ahead, r->count * (int64_t)sizeof(REAL));
             of[b.blocks] = row;
             at[b.blocks] = block;
             if (++block == last) {
@@ -150,7 +151,7 @@ static void NAME(sum_batches)(NAME(batch_rows) *g, NAME(batch_sum) *sum, int fir
                 row++;
             }
         }
-        NAME(run_batch)(&b, of, at, g, sum, job, before, kept, streams);
+        NAME(run_batch)(&b, of, at, g, sum, job, before, kept, streams, line);
     }
 }
 
@@ -175,16 +176,18 @@ static NAME(row_result) NAME(result_of_batch_sum)(const NAME(batch_sum) *sum, co
     return r;
 }
 
-#define PIPED_COLUMNS 65 /* blocks from so many on go into the pipeline */
+#define PIPED_COLUMNS 128 /* blocks from so many on are in batches with whole ones */
 
 static void NAME(rows_in_batches)(const softmax_job *job, int64_t first, int64_t last, REAL *kept, int streams) {
     NAME(batch_rows) group[2];
     NAME(batch_sum) sum[LANES];
     const NAME(batch_rows) *before = NULL;
+    NAME(line) line;
     const int blocks = (int)((job->columns + SOFTMAX_BLOCK_COLUMNS - 1) / SOFTMAX_BLOCK_COLUMNS);
     const int full = blocks - (job->columns - (int64_t)(blocks - 1) * SOFTMAX_BLOCK_COLUMNS < PIPED_COLUMNS);
     const int most = streams ? GROUP_BYTES / (int)(SOFTMAX_BLOCK_COLUMNS * sizeof(REAL)) : LANES;
     const int rows = full > most ? 1 : most / full;
+    line.at = NULL;
     for (int64_t row = first; row < last; row += rows) {
         NAME(batch_rows) *g = &group[before == &group[0]];
         g->row = row;
@@ -192,15 +195,15 @@ static void NAME(rows_in_batches)(const softmax_job *job, int64_t first, int64_t
         g->blocks = blocks;
         g->full = full;
         if (before && before->rows > g->rows) {
-            NAME(finish_batch_rows)(before, job, kept, streams);
+            NAME(finish_batch_rows)(before, job, kept, streams, &line);
             before = NULL;
         }
         for (int i = 0; i < g->rows; i++) {
             sum[i].state = row_state_empty();
             sum[i].usual = 1;
         }
-        NAME(sum_batches)(g, sum, 0, full, most, job, before, kept, streams);
-        NAME(sum_batches)(g, sum, full, blocks, most, job, before, kept, streams);
+        NAME(sum_batches)(g, sum, 0, full, most, job, before, kept, streams, &line);
+        NAME(sum_batches)(g, sum, full, blocks, most, job, before, kept, streams, &line);
         for (int i = 0; i < g->rows; i++)
             if (job->op == OPERATION_LOGSUMEXP)
                 store_real(job->out.data + (g->row + i) * job->out.row_stride[0], job->out.type, row_state_logsumexp(&sum[i].state, job->kind));
@@ -208,11 +211,12 @@ static void NAME(rows_in_batches)(const softmax_job *job, int64_t first, int64_t
                 g->r[i] = NAME(result_of_batch_sum)(&sum[i], job);
         before = g;
         if (!streams || job->op == OPERATION_LOGSUMEXP) {
-            if (job->op != OPERATION_LOGSUMEXP) NAME(finish_batch_rows)(g, job, kept, streams);
+            if (job->op != OPERATION_LOGSUMEXP) NAME(finish_batch_rows)(g, job, kept, streams, &line);
             before = NULL;
         }
     }
-    NAME(finish_batch_rows)(before, job, kept, streams);
+    NAME(finish_batch_rows)(before, job, kept, streams, &line);
+    NAME(line_end)(&line);
     if (streams) stream_end();
 }
 

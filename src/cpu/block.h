@@ -100,7 +100,7 @@ static NOINLINE void NAME(seen_terms)(const REAL *z, const uint8_t *mask, int co
 /* The terms of several rows or blocks; values into their v where `stores`. */
 static void NAME(terms_of_rows)(NAME(term_row) *row, int rows, int stores, arithmetic kind) {
 #if defined(VECTOR_PIPELINE)
-    if (sizeof(REAL) == 4 && kind == ARITHMETIC_32 && row[0].count > PIPED_ROW_LEAST) {
+    if (sizeof(REAL) == 4 && kind == ARITHMETIC_32 && rows > 1 && row[0].count >= PIPED_ROW_LEAST) {
         piped_rows((term_row_float *)(void *)row, rows, stores);
         for (int i = 0; i < rows; i++) {
             BITS padded = (BITS)((row[i].count + LANES - 1) / LANES * LANES);

@@ -32,6 +32,43 @@ static ALWAYS_INLINE void NAME(fetch_shared_line)(const void *y) {
     if ((uintptr_t)y % 64) prefetch_line(y);
 }
 
+/* A line that is written past the caches whole, though two blocks or rows share it: what the first has of it waits for the second. All zeros:
+ * nothing waits. */
+typedef struct NAME(line) {
+    REAL part[LANES] __attribute__((aligned(64)));
+    REAL *at; /* where the line is; NULL: nothing waits */
+    int from; /* its columns [from, to) wait */
+    int to;
+} NAME(line);
+
+/* What waits, by ordinary stores. */
+static void NAME(line_end)(NAME(line) *line) {
+    if (line->at) memcpy(line->at + line->from, line->part + line->from, (size_t)(line->to - line->from) * sizeof(REAL));
+    line->at = NULL;
+}
+
+/* Where `count` results for y, all of one line, are put: next to what waits of that line. line_written follows. */
+static inline REAL *NAME(line_place)(NAME(line) *line, REAL *y, int count) {
+    const int column = (int)((uintptr_t)y % (LANES * sizeof(REAL)) / sizeof(REAL));
+    if (line->at != y - column || line->to != column) {
+        NAME(line_end)(line);
+        line->at = y - column;
+        line->from = column;
+    }
+    line->to = column + count;
+    return line->part + column;
+}
+
+static inline void NAME(line_written)(NAME(line) *line) {
+    if (line->to < LANES) return;
+    if (line->from == 0) {
+        V(stream)(line->at, V(load)(line->part));
+        line->at = NULL;
+    } else {
+        NAME(line_end)(line);
+    }
+}
+
 /* One vector. */
 static ALWAYS_INLINE VECTOR NAME(result)(VECTOR v, VECTOR hi, VECTOR lo, const NAME(factor) *f, int calm, int is_short) {
     VECTOR w = is_short ? V(mul)(v, hi) : V(fma)(v, hi, V(mul)(v, lo));
@@ -72,23 +109,32 @@ static ALWAYS_INLINE void NAME(results_loop)(const REAL *v, int count, const NAM
 
 static void NAME(results)(const REAL *v, int count, const NAME(factor) *f, REAL *y, int calm, int is_short, int streams) {
     /* constants to the loop, so that each way gets its own */
-#define RESULTS(its_calm, its_short, its_streams) \
-    if (calm == (its_calm) && is_short == its_short && streams == its_streams) NAME(results_loop)(v, count, f, y, (its_calm), its_short, its_streams)
-    RESULTS(0, 0, 0);
-    RESULTS(0, 0, 1);
-    RESULTS(LEVEL, 0, 0);
-    RESULTS(LEVEL, 0, 1);
-    RESULTS(LEVEL | HOLES, 0, 0);
-    RESULTS(LEVEL | HOLES, 0, 1);
-    RESULTS(CALM, 0, 0);
-    RESULTS(CALM, 0, 1);
-    RESULTS(0, 1, 0);
-    RESULTS(0, 1, 1);
-    RESULTS(CALM, 1, 0);
-    RESULTS(CALM, 1, 1);
-    RESULTS(CALM | HOLES, 1, 0);
-    RESULTS(CALM | HOLES, 1, 1);
+#define RESULTS(its_calm, its_short)                                                      \
+    streams ? NAME(results_loop)(v, count, f, y, (its_calm), its_short, 1) : NAME(results_loop)(v, count, f, y, (its_calm), its_short, 0)
+    switch (calm * 2 + is_short) {
+    case LEVEL * 2: RESULTS(LEVEL, 0); break;
+    case (LEVEL | HOLES) * 2: RESULTS(LEVEL | HOLES, 0); break;
+    case CALM * 2: RESULTS(CALM, 0); break;
+    case CALM * 2 + 1: RESULTS(CALM, 1); break;
+    case (CALM | HOLES) * 2 + 1: RESULTS(CALM | HOLES, 1); break;
+    case 1: RESULTS(0, 1); break;
+    default: RESULTS(0, 0); break;
+    }
 #undef RESULTS
+}
+
+/* Past the caches; what is not a whole line joins `line`. */
+static NOINLINE void NAME(joined_results)(const REAL *v, int count, const NAME(factor) *f, REAL *y, int calm, int is_short, NAME(line) *line) {
+    int head = NAME(columns_to_alignment)(y), body;
+    if (head > count) head = count;
+    body = (count - head) / LANES * LANES;
+    if (head) {
+        NAME(results)(v, head, f, NAME(line_place)(line, y, head), calm, is_short, 0);
+        NAME(line_written)(line);
+    }
+    if (body) NAME(results)(v + head, body, f, y + head, calm, is_short, 1);
+    v += head + body, y += head + body, count -= head + body;
+    if (count) NAME(results)(v, count, f, NAME(line_place)(line, y, count), calm, is_short, 0);
 }
 
 /* Any factor: negative, or below the smallest normal. */
@@ -124,18 +170,19 @@ static void NAME(scale_far)(const REAL *v, int count, const NAME(factor) *f, REA
 }
 
 /* y = (z - m) + minus_log, log_softmax without options. In place or not. */
-static void NAME(log_values)(const REAL *z, int count, REAL m, REAL minus_log, REAL *y, int streams) {
+static void NAME(log_values)(const REAL *z, int count, REAL m, REAL minus_log, REAL *y, int streams, NAME(line) *line) {
     VECTOR top = V(set)(m), minus = V(set)(minus_log), limit = V(set)(SMALLEST_NORMAL);
     int i = 0;
 #define LOG_VALUE(a) V(unbias)(V(add)(V(sub)(a, top), minus), limit, 0)
     if (streams) {
         i = NAME(columns_to_alignment)(y);
         if (i > count) i = count;
-        if (i) V(store_part)(y, i, LOG_VALUE(V(load_part)(z, i, 0)));
+        if (i) V(store_part)(line ? NAME(line_place)(line, y, i) : y, i, LOG_VALUE(V(load_part)(z, i, 0)));
+        if (i && line) NAME(line_written)(line);
         for (; i + LANES <= count; i += LANES) V(stream)(y + i, LOG_VALUE(V(load)(z + i)));
     }
     for (; i + LANES <= count; i += LANES) V(store)(y + i, LOG_VALUE(V(load)(z + i)));
-    if (i < count) V(store_part)(y + i, count - i, LOG_VALUE(V(load_part)(z + i, count - i, 0)));
+    if (i < count) V(store_part)(streams && line ? NAME(line_place)(line, y + i, count - i) : y + i, count - i, LOG_VALUE(V(load_part)(z + i, count - i, 0)));
 #undef LOG_VALUE
 }
 
@@ -216,26 +263,38 @@ static int NAME(block_is_calm)(const NAME(row_result) *r, const NAME(factor) *f,
     return holds_maximum ? block->at >= 0 : r->maximum.high - block->maximum.high >= (double)block->margin;
 }
 
-/* y = v factor; calm: 0, or CALM, perhaps with HOLES: results_are_calm, and none but the maximum's own (column at; -1: not in this block) reaches `most`. */
-static void NAME(scale_block)(const REAL *v, int count, const NAME(factor) *f, int calm, int at, int is_short, int streams, REAL *y) {
+static ALWAYS_INLINE void NAME(results_to)(const REAL *v, int count, const NAME(factor) *f, REAL *y, int calm, int is_short, int streams,
+                                           NAME(line) *line) {
+    if (streams && line)
+        NAME(joined_results)(v, count, f, y, calm, is_short, line);
+    else
+        NAME(results)(v, count, f, y, calm, is_short, streams);
+}
+
+static inline void NAME(leave_bias_out)(NAME(factor) *f) {
+    const REAL off = NAME(two_to)(-OUT_BIAS);
+    f->hi *= off;
+    f->lo *= off;
+    f->cut *= off;
+    f->most *= off;
+}
+
+/* y = v factor; calm: 0, or CALM, perhaps with HOLES: results_are_calm, and none but the maximum's own (column at; -1: not in this block) reaches
+ * `most`. */
+static ALWAYS_INLINE void NAME(scale_block)(const REAL *v, int count, const NAME(factor) *f, int calm, int at, int is_short, int streams, REAL *y,
+                              NAME(line) *line) {
     NAME(factor) plain = *f;
-    if (!calm) {
-        NAME(results)(v, count, f, y, 0, is_short, streams);
+    if (!calm || (at >= 0 && streams && is_short)) {
+        NAME(results_to)(v, count, f, y, 0, is_short, streams, line);
         return;
     }
-    plain.hi *= NAME(two_to)(-OUT_BIAS);
-    plain.lo *= NAME(two_to)(-OUT_BIAS);
-    if (at < 0 || !streams) {
-        NAME(results)(v, count, &plain, y, calm, is_short, streams);
-        if (at >= 0) y[at] = NAME(unbiased)(f->most);
-    } else { /* the maximum's vector apart: a line that has gone past the cache is better not touched again */
-        int head = NAME(columns_to_alignment)(y), first = at < head ? 0 : head + (at - head) / LANES * LANES;
-        int last = at < head ? head : first + LANES;
-        if (last > count) last = count;
-        NAME(results)(v, first, &plain, y, calm, is_short, 1);
-        NAME(results)(v + first, last - first, f, y + first, 0, is_short, 1);
-        NAME(results)(v + last, count - last, &plain, y + last, calm, is_short, 1);
+    NAME(leave_bias_out)(&plain);
+    if (at >= 0 && streams) { /* a line that has gone past the cache is better not touched again */
+        NAME(results_to)(v, count, &plain, y, LEVEL | (calm & HOLES), is_short, streams, line);
+        return;
     }
+    NAME(results_to)(v, count, &plain, y, calm, is_short, streams, line);
+    if (at >= 0) y[at] = NAME(unbiased)(f->most);
 }
 
 /* results_loop into a 16-bit type. */
@@ -251,18 +310,14 @@ static ALWAYS_INLINE void NAME(half_results)(const REAL *v, int count, const NAM
 }
 
 /* y, of that type, = v factor for a row of one block that holds its maximum; spread as in results_are_calm. holes: some scores may be -inf, of which
- * spread does not know. */
-static void NAME(scale_row)(const REAL *v, int count, const NAME(factor) *f, double spread, int holes, void *y, element type, int streams) {
+ * spread does not know. In its caller: a factor that was stored field by field is waited for where it is copied. */
+static ALWAYS_INLINE void NAME(scale_row)(const REAL *v, int count, const NAME(factor) *f, double spread, int holes, void *y, element type, int streams,
+                                          NAME(line) *line) {
     NAME(factor) plain = *f;
     int calm = !NAME(results_are_calm)(f, spread) ? 0 : holes ? LEVEL | HOLES : LEVEL;
-    if (calm) {
-        plain.hi *= NAME(two_to)(-OUT_BIAS);
-        plain.lo *= NAME(two_to)(-OUT_BIAS);
-        plain.cut *= NAME(two_to)(-OUT_BIAS);
-        plain.most *= NAME(two_to)(-OUT_BIAS);
-    }
+    if (calm) NAME(leave_bias_out)(&plain);
     if (type == REAL_ELEMENT)
-        NAME(results)(v, count, &plain, (REAL *)y, calm, 0, streams);
+        NAME(results_to)(v, count, &plain, (REAL *)y, calm, 0, streams, line);
     else if (calm && streams)
         type == ELEMENT_BFLOAT16 ? NAME(half_results)(v, count, &plain, y, ELEMENT_BFLOAT16, LEVEL | HOLES, 1)
                                  : NAME(half_results)(v, count, &plain, y, ELEMENT_FLOAT16, LEVEL | HOLES, 1);
@@ -274,11 +329,11 @@ static void NAME(scale_row)(const REAL *v, int count, const NAME(factor) *f, dou
 }
 
 /* log_values into any type. */
-static void NAME(log_row)(const REAL *z, int count, REAL m, REAL minus_log, void *y, element type, int streams) {
+static void NAME(log_row)(const REAL *z, int count, REAL m, REAL minus_log, void *y, element type, int streams, NAME(line) *line) {
     const VECTOR top = V(set)(m), minus = V(set)(minus_log), limit = V(set)(SMALLEST_NORMAL);
     int i = 0;
     if (type == REAL_ELEMENT) {
-        NAME(log_values)(z, count, m, minus_log, (REAL *)y, streams);
+        NAME(log_values)(z, count, m, minus_log, (REAL *)y, streams, line);
         return;
     }
     streams &= (uintptr_t)y % (2 * LANES) == 0;
@@ -289,7 +344,7 @@ static void NAME(log_row)(const REAL *z, int count, REAL m, REAL minus_log, void
 
 /* y = v factor for one block of terms, in place or not; streams: past the cache. */
 static void NAME(block_results)(const NAME(row_result) *r, arithmetic kind, const REAL *v, int count, const NAME(place_of_block) *block, REAL *y,
-                                int streams) {
+                                int streams, NAME(line) *line) {
     int64_t distance = wrapped_difference(block->kb, r->k), exponent = distance - SOFTMAX_BIAS + OUT_BIAS;
     int is_far = distance < FAR_BLOCK;
     pair g;
@@ -314,6 +369,6 @@ static void NAME(block_results)(const NAME(row_result) *r, arithmetic kind, cons
         NAME(scale)(v, count, &f, y);
     } else {
         int calm = NAME(block_is_calm)(r, &f, block, equal) ? CALM | (block->holes ? HOLES : 0) : 0;
-        NAME(scale_block)(v, count, &f, calm, equal ? block->at : -1, arithmetic_is_short(kind), streams, y);
+        NAME(scale_block)(v, count, &f, calm, equal ? block->at : -1, arithmetic_is_short(kind), streams, y, line);
     }
 }

@@ -6,6 +6,10 @@
 #define GROUP_BYTES 16384 /* of terms that go past the caches */
 #endif
 
+#if !defined(TURN_BYTES)
+#define TURN_BYTES 4096 /* of them before others are taken in turn with */
+#endif
+
 /* Up to LANES rows between the sums of their terms and their results. */
 typedef struct NAME(row_group) {
     int64_t row; /* the first */
@@ -44,15 +48,15 @@ static inline const REAL *NAME(group_scores)(const NAME(row_group) *g, const sof
 }
 
 /* The results of row i of the group. */
-static void NAME(finish_group_row)(const NAME(row_group) *g, const softmax_job *job, int i, int streams) {
+static inline void NAME(finish_group_row)(const NAME(row_group) *g, const softmax_job *job, int i, int streams, NAME(line) *line) {
     REAL *y = NAME(row_of_results)(job, g->row + i);
     const NAME(top) *top = &g->top[i];
     int count = (int)job->columns;
     if (job->op == OPERATION_LOG_SOFTMAX) {
-        NAME(log_row)(NAME(group_scores)(g, job, i), count, top->first, g->minus_log[i], y, job->out.type, streams);
+        NAME(log_row)(NAME(group_scores)(g, job, i), count, top->first, g->minus_log[i], y, job->out.type, streams, line);
     } else {
         NAME(factor) f = {g->hi[i], g->lo[i], SMALLEST_NORMAL * NAME(two_to)(OUT_BIAS), g->cut[i], g->most[i]};
-        NAME(scale_row)(NAME(group_terms)(g, job, i), count, &f, (double)top->first - (double)top->least, 0, y, job->out.type, streams);
+        NAME(scale_row)(NAME(group_terms)(g, job, i), count, &f, (double)top->first - (double)top->least, 0, y, job->out.type, streams, line);
     }
 }
 
@@ -77,16 +81,18 @@ static int NAME(find_group_tops)(NAME(row_group) *g, NAME(lanes) *s, const softm
     return usual;
 }
 
-static void NAME(finish_group)(const NAME(row_group) *g, const softmax_job *job, int streams) {
-    for (int i = 0; g && i < g->rows; i++) NAME(finish_group_row)(g, job, i, streams);
+static void NAME(finish_group)(const NAME(row_group) *g, const softmax_job *job, int streams, NAME(line) *line) {
+    for (int i = 0; g && i < g->rows; i++) NAME(finish_group_row)(g, job, i, streams, line);
 }
 
 /* From the largest scores to what the group's results need, while the scores of the group after it are fetched; in turn with the results of the
  * group before (NULL: none), for stores past the caches must not come many at a time. */
-static void NAME(sum_group)(NAME(row_group) *g, NAME(lanes) *s, const softmax_job *job, const NAME(row_group) *before, int streams) {
+static void NAME(sum_group)(NAME(row_group) *g, NAME(lanes) *s, const softmax_job *job, const NAME(row_group) *before, int streams,
+                            NAME(line) *line) {
     const VECTOR zero = V(set)(0);
     const int64_t bytes = element_bytes(job->x.type);
-    int columns = (int)job->columns, keep = job->op == OPERATION_SOFTMAX;
+    const int columns = (int)job->columns, keep = job->op == OPERATION_SOFTMAX;
+    const int few = TURN_BYTES / (int)(columns * (int)sizeof(REAL)), some = !streams ? g->rows : few < 1 ? 1 : few;
     REAL magic[LANES], floor_score[LANES];
     BITS high[LANES] = {0}, low[LANES] = {0};
     NAME(term_row) row[LANES];
@@ -101,13 +107,13 @@ static void NAME(sum_group)(NAME(row_group) *g, NAME(lanes) *s, const softmax_jo
         const ahead_lines ahead = {(uintptr_t)NAME(group_elements)(g, job, i) + (uintptr_t)(g->rows * columns * bytes), LANES * bytes};
         NAME(term_row) its = {NAME(group_scores)(g, job, i), keep ? NAME(group_terms)(g, job, i) : NULL, columns, magic[i], floor_score[i], ahead, 0, 0};
         row[i] = its;
-        if (!streams) continue;
-        if (before) NAME(finish_group_row)(before, job, i, streams);
-        NAME(fetch_shared_line)(NAME(row_of_results)(job, g->row + i));
-        NAME(terms_of_rows)(&row[i], 1, keep, job->kind);
+        prefetch_ends(ahead, columns * bytes);
     }
-    if (!streams) NAME(finish_group)(before, job, 0);
-    if (!streams) NAME(terms_of_rows)(row, g->rows, keep, job->kind);
+    for (int i = 0; i < g->rows; i += some) {
+        const int last = g->rows - i < some ? g->rows : i + some;
+        for (int j = i; before && j < last; j++) NAME(finish_group_row)(before, job, j, streams, line);
+        NAME(terms_of_rows)(&row[i], last - i, keep, job->kind);
+    }
     for (int i = 0; i < g->rows; i++) {
         high[i] = row[i].high;
         low[i] = row[i].low;
@@ -133,8 +139,10 @@ static void NAME(group_rows)(const softmax_job *job, int64_t first, int64_t last
     NAME(row_group) group[2];
     const NAME(row_group) *before = NULL;
     NAME(lanes) s;
+    NAME(line) line;
     int columns = (int)job->columns, most = NAME(rows_of_group)(columns, kept != NULL), now = 0;
     int64_t other = job->x.type == REAL_ELEMENT ? 0 : most * (int64_t)NAME(terms_pitch)(columns);
+    line.at = NULL;
     for (int64_t row = first; row < last; row += most) {
         NAME(row_group) *g = &group[now];
         g->row = row;
@@ -142,16 +150,16 @@ static void NAME(group_rows)(const softmax_job *job, int64_t first, int64_t last
         g->x = job->x.data + row * columns * element_bytes(job->x.type);
         g->kept = kept ? kept + now * other : NULL; /* row by row, the group before has done with its own */
         if (before && before->rows > g->rows) {
-            NAME(finish_group)(before, job, streams);
+            NAME(finish_group)(before, job, streams, &line);
             before = NULL;
         }
         if (!NAME(find_group_tops)(g, &s, job)) {
-            NAME(finish_group)(before, job, streams);
+            NAME(finish_group)(before, job, streams, &line);
             before = NULL;
             NAME(forward_rows)(job, row, row + g->rows);
             continue;
         }
-        NAME(sum_group)(g, &s, job, before, streams);
+        NAME(sum_group)(g, &s, job, before, streams, &line);
         before = g;
         now ^= 1;
         if (job->op == OPERATION_LOGSUMEXP) {
@@ -159,7 +167,8 @@ static void NAME(group_rows)(const softmax_job *job, int64_t first, int64_t last
             before = NULL;
         }
     }
-    NAME(finish_group)(before, job, streams);
+    NAME(finish_group)(before, job, streams, &line);
+    NAME(line_end)(&line);
     if (streams) stream_end();
 }
 

@@ -35,6 +35,13 @@ static inline void NAME(search_class)(const REAL *z, const uint8_t *mask, int at
     top->second = found > 1 ? first : second;
 }
 
+/* The first of `count` columns that is in all lanes of `it`, which one of them is. */
+static inline int NAME(column_of)(const REAL *z, int count, VECTOR it) {
+    int i = 0, lane = LANES;
+    for (; i + LANES <= count && lane == LANES; i += LANES) lane = V(find)(V(load)(z + i), it);
+    return lane < LANES ? i - LANES + lane : i + V(find)(V(load_part)(z + i, count - i, -(REAL)INFINITY), it);
+}
+
 /* Only maxima are kept of the columns with the same place modulo CLASSES; the second is either the largest of the other places or found at the
  * first's own. Scores that are not the elements themselves are left at `to`, low parts at `low_to`; product: as made_scores has it. */
 static ALWAYS_INLINE NAME(top) NAME(top_loop)(const NAME(score_parts) *parts, element type, int form, int count, REAL *to, REAL *low_to,
@@ -121,7 +128,7 @@ static ALWAYS_INLINE NAME(top) NAME(top_loop)(const NAME(score_parts) *parts, el
         if (whole && at < CLASSES)
             NAME(search_class)(z, mask, at, whole, &top);
         else
-            for (top.at = whole; last[top.at - whole] != top.first;) top.at++;
+            top.at = whole + NAME(column_of)(last, count - whole, firsts);
     }
     return top;
 }

@@ -41,7 +41,7 @@ typedef struct NAME(loss_row) {
 
 static void NAME(waiting_gradient)(const softmax_job *job, const NAME(kept_loss) *kept, int64_t c) {
     REAL *y = (REAL *)(void *)kept->out + c;
-    NAME(block_results)(&kept->r, job->kind, kept->terms + c, NAME(block_columns)(c, job->columns), &kept->places[c / SOFTMAX_BLOCK_COLUMNS], y, 1);
+    NAME(block_results)(&kept->r, job->kind, kept->terms + c, NAME(block_columns)(c, job->columns), &kept->places[c / SOFTMAX_BLOCK_COLUMNS], y, 1, NULL);
 }
 
 static void NAME(end_waiting)(const softmax_job *job, NAME(kept_loss) *kept) {
@@ -73,12 +73,12 @@ static void NAME(probabilities)(const NAME(loss_row) *row, const NAME(row_result
     NAME(block) block;
     NAME(place_of_block) place;
     if (row->kept) {
-        NAME(block_results)(r, kind, row->kept->terms + first, count, &row->kept->places[first / SOFTMAX_BLOCK_COLUMNS], y, streams);
+        NAME(block_results)(r, kind, row->kept->terms + first, count, &row->kept->places[first / SOFTMAX_BLOCK_COLUMNS], y, streams, NULL);
         return;
     }
     NAME(block_sum)(z, count, kind, y, &block);
     place = NAME(place_in_row)(&block);
-    NAME(block_results)(r, kind, y, count, &place, y, 0);
+    NAME(block_results)(r, kind, y, count, &place, y, 0, NULL);
 }
 
 /* z_y, read before a gradient may overwrite it. */

@@ -55,7 +55,7 @@ static int NAME(finish_later_terms)(const softmax_job *job, char *out, int64_t f
     if (!later || later->out != out || later->first != first || later->last != last) return 0;
     for (int64_t c = first; c < last; c += SOFTMAX_BLOCK_COLUMNS) {
         REAL *y = (REAL *)(void *)out + c;
-        NAME(block_results)(r, job->kind, y, NAME(block_columns)(c, last), &later->places[(c - first) / SOFTMAX_BLOCK_COLUMNS], y, 0);
+        NAME(block_results)(r, job->kind, y, NAME(block_columns)(c, last), &later->places[(c - first) / SOFTMAX_BLOCK_COLUMNS], y, 0, NULL);
     }
     later->out = NULL;
     return 1;
@@ -76,7 +76,8 @@ static inline REAL *NAME(results_place)(const operand *out, char *to, REAL *else
 }
 
 /* log_softmax of columns [first, last). */
-static void NAME(finish_logs)(const softmax_job *job, const place *p, int64_t first, int64_t last, const NAME(row_result) *r, int streams) {
+static void NAME(finish_logs)(const softmax_job *job, const place *p, int64_t first, int64_t last, const NAME(row_result) *r, int streams,
+                              NAME(line) *line) {
     NAME(source) source = NAME(source_of_row)(job, p);
     char *out = row_address(job, &job->out, p);
     REAL buffer[SOFTMAX_BLOCK_COLUMNS], low_buffer[SOFTMAX_BLOCK_COLUMNS], results[SOFTMAX_BLOCK_COLUMNS];
@@ -99,7 +100,7 @@ static void NAME(finish_logs)(const softmax_job *job, const place *p, int64_t fi
         else if (low)
             NAME(log_values_low)(z, low, count, m, m_low, minus_log, minus_log_low, y);
         else
-            NAME(log_values)(z, count, m, minus_log, y, streams && y != results);
+            NAME(log_values)(z, count, m, minus_log, y, streams && y != results, line);
         if (y == results) NAME(scatter)(to, job->out.type, job->out.column_stride, count, results);
     }
 }
@@ -116,7 +117,7 @@ static void NAME(finish_row)(const softmax_job *job, const place *p, int64_t fir
         return;
     }
     if (want_log) {
-        NAME(finish_logs)(job, p, first, last, &r, streams);
+        NAME(finish_logs)(job, p, first, last, &r, streams, NULL);
         return;
     }
     if (NAME(finish_later_terms)(job, out, first, last, &r)) return;
@@ -127,7 +128,7 @@ static void NAME(finish_row)(const softmax_job *job, const place *p, int64_t fir
         REAL *y = NAME(results_place)(&job->out, to, results), *v = streams ? results : y;
         NAME(walk_terms)(&walk, v, &block);
         place = NAME(place_in_row)(&block);
-        NAME(block_results)(&r, job->kind, v, walk.count, &place, y, streams && y != results);
+        NAME(block_results)(&r, job->kind, v, walk.count, &place, y, streams && y != results, NULL);
         if (y == results) NAME(scatter)(to, job->out.type, job->out.column_stride, walk.count, results);
     }
 }
@@ -151,7 +152,7 @@ static void NAME(kept_results)(const softmax_job *job, const NAME(kept_row) *row
     int count = NAME(block_columns)(c, job->columns);
     char *to = row->out + c * job->out.column_stride;
     REAL *y = NAME(results_place)(&job->out, to, buffer);
-    NAME(block_results)(&row->r, job->kind, terms + c, count, &row->places[c / SOFTMAX_BLOCK_COLUMNS], y, streams && y != buffer);
+    NAME(block_results)(&row->r, job->kind, terms + c, count, &row->places[c / SOFTMAX_BLOCK_COLUMNS], y, streams && y != buffer, NULL);
     if (y == buffer) NAME(scatter)(to, job->out.type, job->out.column_stride, count, y);
 }
 

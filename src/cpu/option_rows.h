@@ -103,13 +103,13 @@ static void NAME(option_results)(const softmax_job *job, const NAME(option_row) 
             /* below */
         } else if (!want_log) {
             NAME(factor) f = {hi[i], lo[i], SMALLEST_NORMAL * NAME(two_to)(OUT_BIAS), cut[i], most[i]};
-            NAME(scale_row)(r->v, r->count, &f, (double)r->top.first - (double)r->top.least, r->top.holes && arithmetic_is_short(job->kind), y, REAL_ELEMENT, streams && direct);
+            NAME(scale_row)(r->v, r->count, &f, (double)r->top.first - (double)r->top.least, r->top.holes && arithmetic_is_short(job->kind), y, REAL_ELEMENT, streams && direct, NULL);
         } else if (r->view.low) {
             NAME(option_logs)(r, r->top.first, first_low[i], minus_log[i], minus_log_low[i], y);
         } else if (r->view.mask) {
-            NAME(seen_logs)(r->view.z, r->view.mask, r->count, r->top.first, minus_log[i], y, streams && direct);
+            NAME(seen_logs)(r->view.z, r->view.mask, r->count, r->top.first, minus_log[i], y, streams && direct, NULL);
         } else {
-            NAME(log_values)(r->view.z, r->count, r->top.first, minus_log[i], y, streams && direct);
+            NAME(log_values)(r->view.z, r->count, r->top.first, minus_log[i], y, streams && direct, NULL);
         }
         for (int j = written; j < columns; j++) y[j] = nothing;
         if (!direct) NAME(scatter)(r->out, job->out.type, job->out.column_stride, columns, y);

@@ -167,7 +167,7 @@ static ALWAYS_INLINE void piped_rows_loop(term_row_float *row, int rows, int sto
     }
 }
 
-#define PIPED_ROW_LEAST (4 * VF_LANES) /* columns */
+#define PIPED_ROW_LEAST (3 * VF_LANES + 1) /* columns: three whole vectors after the first to enter */
 
 static NOINLINE void piped_rows(term_row_float *row, int rows, int stores) {
     stores ? piped_rows_loop(row, rows, 1) : piped_rows_loop(row, rows, 0);

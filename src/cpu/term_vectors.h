@@ -24,6 +24,13 @@ static ALWAYS_INLINE void prefetch_next(ahead_lines *ahead) {
     ahead->line += (uintptr_t)ahead->step;
 }
 
+/* The last of `bytes` that lie ahead: where they do not begin with a line, whole vectors from their first on do not reach the last two. */
+static ALWAYS_INLINE void prefetch_ends(ahead_lines ahead, int64_t bytes) {
+    prefetch_line((const void *)ahead.line);
+    prefetch_line((const void *)(ahead.line + (uintptr_t)bytes - 65));
+    prefetch_line((const void *)(ahead.line + (uintptr_t)bytes - 1));
+}
+
 /* Included after a vector_*.h. From z = k ln2_hi + r + low and t = magic + k. */
 static ALWAYS_INLINE vf term_vector_from_reduced(vf r, vf low, vf t, vf magic, arithmetic kind, vi *high_digits, vi *low_digits) {
     vf p, v, a, b;
