@@ -10,6 +10,8 @@
 #define TURN_BYTES 4096 /* of them before others are taken in turn with */
 #endif
 
+#include "block_tail.h"
+
 /* Up to LANES rows between the sums of their terms and their results. */
 typedef struct NAME(row_group) {
     int64_t row; /* the first */
@@ -31,6 +33,7 @@ static REAL *NAME(row_of_results)(const softmax_job *job, int64_t row) {
 static inline int NAME(terms_pitch)(int columns) { return (columns + LANES - 1) / LANES * LANES; }
 
 static int NAME(rows_of_group)(int64_t columns, int streams) {
+    if (streams && columns > SOFTMAX_BLOCK_COLUMNS) return LANES / 2; /* block_tail.h costs the same for one and for all lanes */
     int64_t rows = GROUP_BYTES / (columns * (int64_t)sizeof(REAL));
     return !streams || rows > LANES ? LANES : rows < 2 ? 2 : (int)rows;
 }
@@ -60,10 +63,25 @@ static inline void NAME(finish_group_row)(const NAME(row_group) *g, const softma
     }
 }
 
+/* 0 if some row is not a usual one. */
+static int NAME(find_group_tails)(NAME(row_group) *g, const NAME(lanes) *s, NAME(tails) *t, const softmax_job *job) {
+    REAL first[LANES], least[LANES];
+    VECTOR low;
+    const REAL *z = NAME(group_scores)(g, job, 0) + SOFTMAX_BLOCK_COLUMNS;
+    if (!NAME(find_tails)(t, z, job->columns, g->rows, s, &low)) return 0;
+    V(store)(first, V(max)(s->first, t->lanes.first));
+    V(store)(least, low);
+    for (int i = 0; i < g->rows; i++) {
+        g->top[i].first = first[i];
+        g->top[i].least = least[i] < g->top[i].least ? least[i] : g->top[i].least;
+    }
+    return 1;
+}
+
 /* The largest scores of all rows; 0 if some row is not a usual one. */
-static int NAME(find_group_tops)(NAME(row_group) *g, NAME(lanes) *s, const softmax_job *job) {
+static int NAME(find_group_tops)(NAME(row_group) *g, NAME(lanes) *s, NAME(tails) *t, const softmax_job *job) {
     REAL first[LANES], second[LANES], used[LANES];
-    int usual = 1, columns = (int)job->columns;
+    int usual = 1, columns = (int)job->columns - t->columns;
     for (int i = 0; i < g->rows; i++) {
         if (job->x.type != REAL_ELEMENT)
             NAME(gather)(NAME(group_elements)(g, job, i), job->x.type, element_bytes(job->x.type), columns, NAME(group_terms)(g, job, i));
@@ -78,7 +96,7 @@ static int NAME(find_group_tops)(NAME(row_group) *g, NAME(lanes) *s, const softm
     s->first = V(load)(first);
     s->second = V(load)(second);
     s->usual = V(load)(used);
-    return usual;
+    return usual && (!t->columns || NAME(find_group_tails)(g, s, t, job));
 }
 
 static void NAME(finish_group)(const NAME(row_group) *g, const softmax_job *job, int streams, NAME(line) *line) {
@@ -87,7 +105,7 @@ static void NAME(finish_group)(const NAME(row_group) *g, const softmax_job *job,
 
 /* From the largest scores to what the group's results need, while the scores of the group after it are fetched; in turn with the results of the
  * group before (NULL: none), for stores past the caches must not come many at a time. */
-static void NAME(sum_group)(NAME(row_group) *g, NAME(lanes) *s, const softmax_job *job, const NAME(row_group) *before, int streams,
+static void NAME(sum_group)(NAME(row_group) *g, NAME(lanes) *s, const softmax_job *job, NAME(tails) *t, const NAME(row_group) *before, int streams,
                             NAME(line) *line) {
     const VECTOR zero = V(set)(0);
     const int64_t bytes = element_bytes(job->x.type);
@@ -98,21 +116,23 @@ static void NAME(sum_group)(NAME(row_group) *g, NAME(lanes) *s, const softmax_jo
     NAME(term_row) row[LANES];
     INTEGERS top_high = I(zero)(), top_low = top_high;
     VECTOR magics;
-    s->kb = NAME(exponent_vector)(V(max)(s->second, V(sub)(s->first, V(set)(SPREAD))));
+    s->kb = NAME(lanes_exponent)(s);
     magics = V(sub)(V(set)(MAGIC + SOFTMAX_BIAS), s->kb);
     V(store)(magic, magics);
     V(store)(floor_score, NAME(zero_floors)(s->kb, job->kind));
     s->top = NAME(term_vector)(s->first, zero, magics, job->kind, &top_high, &top_low);
     for (int i = 0; i < g->rows; i++) {
         const ahead_lines ahead = {(uintptr_t)NAME(group_elements)(g, job, i) + (uintptr_t)(g->rows * columns * bytes), LANES * bytes};
-        NAME(term_row) its = {NAME(group_scores)(g, job, i), keep ? NAME(group_terms)(g, job, i) : NULL, columns, magic[i], floor_score[i], ahead, 0, 0};
+        NAME(term_row) its = {NAME(group_scores)(g, job, i), keep ? NAME(group_terms)(g, job, i) : NULL, columns - t->columns, magic[i], floor_score[i], ahead, 0, 0};
         row[i] = its;
         prefetch_ends(ahead, columns * bytes);
     }
+    if (t->columns) NAME(sum_tails)(t, job, keep);
     for (int i = 0; i < g->rows; i += some) {
         const int last = g->rows - i < some ? g->rows : i + some;
         for (int j = i; before && j < last; j++) NAME(finish_group_row)(before, job, j, streams, line);
         NAME(terms_of_rows)(&row[i], last - i, keep, job->kind);
+        for (int j = i; t->columns && keep && j < last; j++) NAME(place_tail)(t, j, row[j].v + SOFTMAX_BLOCK_COLUMNS);
     }
     for (int i = 0; i < g->rows; i++) {
         high[i] = row[i].high;
@@ -120,7 +140,10 @@ static void NAME(sum_group)(NAME(row_group) *g, NAME(lanes) *s, const softmax_jo
     }
     s->high = I(sub)(I(load)(high), I(sub)(top_high, I(set)(NAME(bits_of)(HIGH_MAGIC))));
     s->low = I(sub)(I(load)(low), I(sub)(top_low, I(set)(NAME(bits_of)(LOW_MAGIC))));
-    NAME(read_lanes)(s, 1, job->kind, NAME(lane_want_of)(job->op));
+    if (t->columns)
+        NAME(read_two_blocks)(s, &t->lanes, NAME(lane_want_of)(job->op));
+    else
+        NAME(read_lanes)(s, 1, job->kind, NAME(lane_want_of)(job->op));
     V(store)(g->hi, s->factor_hi);
     V(store)(g->lo, s->factor_lo);
     V(store)(g->cut, s->cut);
@@ -134,15 +157,19 @@ static void NAME(store_group_logsumexp)(const NAME(row_group) *g, const NAME(lan
     for (int i = 0; i < g->rows; i++) store_real(job->out.data + (g->row + i) * job->out.row_stride[0], job->out.type, (double)value[i]);
 }
 
+static void NAME(rows_in_batches)(const softmax_job *job, int64_t first, int64_t last, REAL *kept, int streams);
+
 /* `kept`: room for the terms of rows that are not kept in the results' place; two groups' for 16-bit scores, whose rows take it up earlier. */
 static void NAME(group_rows)(const softmax_job *job, int64_t first, int64_t last, REAL *kept, int streams) {
     NAME(row_group) group[2];
     const NAME(row_group) *before = NULL;
     NAME(lanes) s;
     NAME(line) line;
+    NAME(tails) tails;
     int columns = (int)job->columns, most = NAME(rows_of_group)(columns, kept != NULL), now = 0;
     int64_t other = job->x.type == REAL_ELEMENT ? 0 : most * (int64_t)NAME(terms_pitch)(columns);
     line.at = NULL;
+    tails.columns = columns > SOFTMAX_BLOCK_COLUMNS ? columns - SOFTMAX_BLOCK_COLUMNS : 0;
     for (int64_t row = first; row < last; row += most) {
         NAME(row_group) *g = &group[now];
         g->row = row;
@@ -153,13 +180,16 @@ static void NAME(group_rows)(const softmax_job *job, int64_t first, int64_t last
             NAME(finish_group)(before, job, streams, &line);
             before = NULL;
         }
-        if (!NAME(find_group_tops)(g, &s, job)) {
+        if (!NAME(find_group_tops)(g, &s, &tails, job)) {
             NAME(finish_group)(before, job, streams, &line);
             before = NULL;
-            NAME(forward_rows)(job, row, row + g->rows);
+            if (tails.columns)
+                NAME(rows_in_batches)(job, row, row + g->rows, kept, streams);
+            else
+                NAME(forward_rows)(job, row, row + g->rows);
             continue;
         }
-        NAME(sum_group)(g, &s, job, before, streams, &line);
+        NAME(sum_group)(g, &s, job, &tails, before, streams, &line);
         before = g;
         now ^= 1;
         if (job->op == OPERATION_LOGSUMEXP) {
@@ -186,8 +216,9 @@ static int NAME(rows_are_scores)(const softmax_job *job) {
 /* Rows [first, last) of a forward, whatever they are. */
 static void NAME(all_rows)(const softmax_job *job, int64_t first, int64_t last) {
     int one_block = job->columns > SHORT_COLUMNS && job->columns <= SOFTMAX_BLOCK_COLUMNS && last - first > 1;
+    int nearly = job->columns > SOFTMAX_BLOCK_COLUMNS && job->columns <= SOFTMAX_BLOCK_COLUMNS + TAIL_COLUMNS && last - first > 1;
     int results = (job->op == OPERATION_SOFTMAX || job->op == OPERATION_LOG_SOFTMAX) && is_contiguous(&job->out);
-    if (one_block && (results || job->op == OPERATION_LOGSUMEXP) && NAME(rows_are_scores)(job)) {
+    if ((one_block || (nearly && NAME(rows_take_batches)(job))) && (results || job->op == OPERATION_LOGSUMEXP) && NAME(rows_are_scores)(job)) {
         int streams = NAME(forward_streams)(job), widens = job->x.type != REAL_ELEMENT;
         int keeps = widens || (job->op == OPERATION_SOFTMAX && (streams || job->out.type != REAL_ELEMENT));
         REAL *kept = keeps ? (REAL *)softmax_cpu_scratch() : NULL;

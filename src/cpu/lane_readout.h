@@ -126,6 +126,88 @@ APART void read_lanes_float(lanes_float *s, int groups, arithmetic kind, lane_wa
     if (groups) want == LANE_FACTOR ? read_groups(s, 1, kind, LANE_FACTOR) : read_groups(s, 1, kind, want);
 }
 
+/* An accumulator in every lane, of terms that are all there from the beginning (accumulator.h, without its wrapping: exponents are small). */
+#define LANE_TERMS 3
+typedef struct lane_accumulator {
+    int64_t value[LANE_TERMS][VF_LANES]; /* times 2^exponent; not all of them 0 */
+    int64_t exponent[LANE_TERMS][VF_LANES];
+} lane_accumulator;
+
+/* accumulator_read_first of every lane, times 2^-k. Loops for the compiler to make vectors of. */
+static void read_lane_accumulators(const lane_accumulator *a, const int64_t *k, double *sum) {
+    int64_t top[VF_LANES], limb[ACCUMULATOR_FIRST_LIMBS][VF_LANES] = {{0}};
+    for (int i = 0; i < VF_LANES; i++) top[i] = -((int64_t)1 << 40);
+    for (int t = 0; t < LANE_TERMS; t++)
+        for (int i = 0; i < VF_LANES; i++) {
+            int64_t its = a->value[t][i] ? (a->exponent[t][i] + 62) >> 5 : top[i];
+            top[i] = its > top[i] ? its : top[i];
+        }
+    for (int t = 0; t < LANE_TERMS; t++)
+        for (int j = 0; j < ACCUMULATOR_FIRST_LIMBS; j++)
+            for (int i = 0; i < VF_LANES; i++) {
+                int64_t value = a->value[t][i], shift = a->exponent[t][i] - 32 * (top[i] - j); /* below 64, for top is */
+                uint64_t size = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+                uint64_t up = size << (shift > 0 ? shift : 0), down = shift > -64 ? size >> (shift < 0 ? -shift : 0) : 0;
+                int64_t word = (int64_t)((shift < 0 ? down : up) & 0xffffffff);
+                limb[j][i] += value < 0 ? -word : word;
+            }
+    for (int i = 0; i < VF_LANES; i++) {
+        int64_t scale = 32 * (top[i] - (ACCUMULATOR_FIRST_LIMBS - 1)) - k[i];
+        double s = fma((double)limb[0][i], 0x1p32, (double)limb[1][i]);
+        s = fma(s, 0x1p32, (double)limb[2][i]);
+        if (scale < -1000) scale = -1000; /* nothing, beside the maximum's term */
+        sum[i] = s * bits_double((uint64_t)(1023 + scale) << 52);
+    }
+}
+
+static void add_block_of_lanes(lane_accumulator *a, int term, const lanes_float *s) {
+    float kb[VF_LANES];
+    uint32_t high[VF_LANES], low[VF_LANES];
+    vf_store(kb, s->kb);
+    vi_store(high, s->high);
+    vi_store(low, s->low);
+    for (int i = 0; i < VF_LANES; i++) {
+        a->value[term][i] = (int64_t)(int32_t)high[i] * (1 << (TERM32_LOW_UNIT - TERM32_HIGH_UNIT)) + (int32_t)low[i];
+        a->exponent[term][i] = (int64_t)kb[i] - TERM32_LOW_UNIT;
+    }
+}
+
+APART void read_two_blocks_float(lanes_float *s, const lanes_float *t, lane_want want) {
+    const vd first[4] = {vd_of_floats(s->first, 0), vd_of_floats(s->first, 1), vd_of_floats(t->first, 0), vd_of_floats(t->first, 1)};
+    vd e[4], k[4];
+    double power[2][VF_LANES], exponent[2][VF_LANES], first_of[2][VF_LANES], e_max[VF_LANES], rest[VF_LANES], k_max[VF_LANES];
+    int64_t k_of[VF_LANES];
+    lane_accumulator a;
+    half_total total[2];
+    exp_of_maximum_vectors(4, first, e, k);
+    for (int i = 0; i < 4; i++) {
+        vd_store(&power[i / 2][i % 2 * VD_LANES], e[i]);
+        vd_store(&exponent[i / 2][i % 2 * VD_LANES], k[i]);
+        vd_store(&first_of[i / 2][i % 2 * VD_LANES], first[i]);
+    }
+    add_block_of_lanes(&a, 0, s);
+    add_block_of_lanes(&a, 1, t);
+    for (int i = 0; i < VF_LANES; i++) {
+        int above = first_of[1][i] > first_of[0][i];
+        e_max[i] = above ? power[1][i] : power[0][i];
+        k_max[i] = above ? exponent[1][i] : exponent[0][i];
+        a.value[2][i] = (int64_t)((above ? power[0][i] : power[1][i]) * 0x1p52);
+        a.exponent[2][i] = (int64_t)(above ? exponent[0][i] : exponent[1][i]) - 52;
+        k_of[i] = (int64_t)k_max[i];
+    }
+    read_lane_accumulators(&a, k_of, rest);
+    for (int i = 0; i < 2; i++) {
+        total[i].e_max = vd_load(e_max + i * VD_LANES);
+        total[i].rest = vd_load(rest + i * VD_LANES);
+        total[i].shift = vd_power(vd_add(vd_sub(vd_of_floats(s->kb, i), vd_load(k_max + i * VD_LANES)), vd_set(SOFTMAX_MAGIC64)));
+    }
+    s->top = vf_select(t->first, s->first, t->top, s->top);
+    s->first = vf_max(s->first, t->first);
+    want == LANE_FACTOR ? factor_of_group(s, ARITHMETIC_32, total) : logarithm_of_group(s, want, total);
+}
+
+static void read_two_blocks_double(lanes_double *s, const lanes_double *t, lane_want want) { (void)s, (void)t, (void)want; }
+
 /* Pairs all along: lane by lane. */
 static void read_group_double(lanes_double *s, arithmetic kind, lane_want want) {
     double first[VD_LANES], first_low[VD_LANES], minus_log_low[VD_LANES], kb[VD_LANES], top[VD_LANES], hi[VD_LANES], lo[VD_LANES],

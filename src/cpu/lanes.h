@@ -263,6 +263,9 @@ static ALWAYS_INLINE VECTOR NAME(lanes_result)(const NAME(lanes) *s, VECTOR a, i
 /* The digits become factor, logarithm or logsumexp: lane_readout.h. */
 static void NAME(read_lanes)(NAME(lanes) *s, int groups, arithmetic kind, lane_want want);
 
+/* The same of rows of two blocks, s and t, into s; t's top has s's kb. For ARITHMETIC_32. */
+static void NAME(read_two_blocks)(NAME(lanes) *s, const NAME(lanes) *t, lane_want want);
+
 static inline lane_want NAME(lane_want_of)(operation op) {
     return op == OPERATION_SOFTMAX ? LANE_FACTOR : op == OPERATION_LOG_SOFTMAX ? LANE_LOG : LANE_LOGSUMEXP;
 }
