@@ -107,7 +107,7 @@ static void NAME(option_results)(const softmax_job *job, const NAME(option_row) 
         } else if (r->view.low) {
             NAME(option_logs)(r, r->top.first, first_low[i], minus_log[i], minus_log_low[i], y);
         } else if (r->view.mask) {
-            NAME(seen_logs)(r->view.z, r->view.mask, r->count, r->top.first, minus_log[i], y, streams && direct, NULL);
+            NAME(seen_logs)(r->view.z, r->view.mask, r->count, r->top.first, minus_log[i], y, streams && direct);
         } else {
             NAME(log_values)(r->view.z, r->count, r->top.first, minus_log[i], y, streams && direct, NULL);
         }
