@@ -223,6 +223,6 @@ static void NAME(rows_in_batches)(const softmax_job *job, int64_t first, int64_t
 /* Whether they are so computed. */
 static int NAME(rows_take_batches)(const softmax_job *job) {
     if (sizeof(REAL) != 4 || job->kind != ARITHMETIC_32 || job->columns <= SOFTMAX_BLOCK_COLUMNS) return 0;
-    if (job->columns > (int64_t)KEPT_BLOCKS * SOFTMAX_BLOCK_COLUMNS || job->x.type != REAL_ELEMENT || !NAME(rows_are_scores)(job)) return 0;
+    if (job->columns > (int64_t)NAME(kept_blocks)() * SOFTMAX_BLOCK_COLUMNS || job->x.type != REAL_ELEMENT || !NAME(rows_are_scores)(job)) return 0;
     return job->op == OPERATION_LOGSUMEXP || (job->op <= OPERATION_LOGSUMEXP && job->out.type == REAL_ELEMENT && is_contiguous(&job->out));
 }

@@ -3,7 +3,7 @@
  *   dz_j = p_j (G sum_j t_j + 2 z_loss l G') - G t_j
  * hard target y: t_j = w_y (1 - e) [j = y] + (e / V) w_j; probabilities q: t_j = ((1 - e) q_j + e / V) w_j. */
 
-#define LOSS_BLOCKS ((int)(SCRATCH_BYTES / (SOFTMAX_BLOCK_COLUMNS * sizeof(REAL)))) /* rows up to so many keep their terms */
+#define LOSS_BLOCKS ((int)(TERMS_MOST / (SOFTMAX_BLOCK_COLUMNS * sizeof(REAL)))) /* rows of more never keep their terms */
 
 /* A row's terms, kept for its gradient; of a gradient past the caches that waits to be written in turn with the next row's terms, also the rest. */
 typedef struct NAME(kept_loss) {
@@ -460,7 +460,7 @@ static void NAME(cross_entropy_row)(const softmax_job *job, const place *p, NAME
 static void NAME(cross_entropy_rows)(const softmax_job *job, int64_t first, int64_t last, const loss_divisors *divisors, loss_totals *totals) {
     NAME(kept_loss) kept;
     kept.waits = 0;
-    kept.terms = job->out.data && job->columns <= LOSS_BLOCKS * SOFTMAX_BLOCK_COLUMNS ? (REAL *)softmax_cpu_scratch() : NULL;
+    kept.terms = job->out.data && job->columns <= NAME(kept_blocks)() * SOFTMAX_BLOCK_COLUMNS ? (REAL *)softmax_cpu_scratch() : NULL;
     for (int64_t row = first; row < last; row++) {
         place p = place_of_row(job, row);
         NAME(cross_entropy_row)(job, &p, &kept, divisors, totals);

@@ -1,7 +1,10 @@
 /* softmax, log_softmax and logsumexp of a row, whole or in parts. A template like block.h. */
 
-#define KEPT_BLOCKS ((int)(SCRATCH_BYTES / (SOFTMAX_BLOCK_COLUMNS * sizeof(REAL)))) /* rows up to so many keep their terms */
+#define KEPT_BLOCKS ((int)(TERMS_MOST / (SOFTMAX_BLOCK_COLUMNS * sizeof(REAL)))) /* rows of more never keep their terms */
 #define STACK_BLOCKS 8 /* ... so many on the stack, where results cannot hold them */
+
+/* Rows up to so many keep their terms: half of the scratch memory. */
+static inline int NAME(kept_blocks)(void) { return (int)(softmax_cpu_scratch_bytes() / 2 / (int64_t)(SOFTMAX_BLOCK_COLUMNS * sizeof(REAL))); }
 
 static void NAME(fill)(const operand *out, char *address, int64_t first, int64_t last, REAL value) {
     REAL buffer[SOFTMAX_BLOCK_COLUMNS];
@@ -26,7 +29,7 @@ typedef struct NAME(later_terms) {
 /* Where they may; NULL: they are computed again. */
 static NAME(later_terms) *NAME(later_terms_of)(const softmax_job *job, int64_t first, int64_t last) {
     int64_t blocks = (last - first + SOFTMAX_BLOCK_COLUMNS - 1) / SOFTMAX_BLOCK_COLUMNS;
-    int64_t most = (SCRATCH_BYTES - (int64_t)sizeof(NAME(later_terms))) / (int64_t)sizeof(NAME(place_of_block));
+    int64_t most = (softmax_cpu_scratch_bytes() - (int64_t)sizeof(NAME(later_terms))) / (int64_t)sizeof(NAME(place_of_block));
     if (job->op != OPERATION_SOFTMAX || job->out.type != REAL_ELEMENT || !is_contiguous(&job->out) || job->out.data == job->x.data) return NULL;
     return blocks > most || (last - first) * (int64_t)sizeof(REAL) > LATER_BYTES ? NULL : (NAME(later_terms) *)softmax_cpu_scratch();
 }
@@ -189,7 +192,7 @@ static void NAME(softmax_row)(const softmax_job *job, const place *p, REAL *term
 static int NAME(terms_place)(const softmax_job *job, int streams, REAL *stack, REAL **terms) {
     int64_t blocks = (job->columns + SOFTMAX_BLOCK_COLUMNS - 1) / SOFTMAX_BLOCK_COLUMNS;
     *terms = NULL;
-    if (job->op != OPERATION_SOFTMAX || blocks > KEPT_BLOCKS) return 0;
+    if (job->op != OPERATION_SOFTMAX || blocks > NAME(kept_blocks)()) return 0;
     if (!streams && job->out.type == REAL_ELEMENT && is_contiguous(&job->out)) return 1;
     *terms = blocks <= STACK_BLOCKS ? stack : (REAL *)softmax_cpu_scratch();
     return *terms != NULL;

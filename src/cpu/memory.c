@@ -26,13 +26,26 @@ static __attribute__((destructor)) void delete_key(void) {
     pthread_key_delete(scratch_key);
 }
 
+int64_t softmax_cpu_scratch_bytes(void) {
+    static atomic_long known;
+    long bytes = atomic_load_explicit(&known, memory_order_relaxed);
+    if (bytes > 0) return bytes;
+#if defined(_SC_LEVEL2_CACHE_SIZE)
+    bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+#endif
+    if (bytes <= 0) bytes = SCRATCH_MOST / 2;
+    bytes = bytes > SCRATCH_MOST ? SCRATCH_MOST : bytes < SCRATCH_LEAST ? SCRATCH_LEAST : bytes / 4096 * 4096;
+    atomic_store_explicit(&known, bytes, memory_order_relaxed);
+    return bytes;
+}
+
 void *softmax_cpu_scratch(void) {
     void *scratch;
     pthread_once(&once, make_key);
     if (!atomic_load(&key_made)) return NULL;
     scratch = pthread_getspecific(scratch_key);
     if (scratch) return scratch;
-    scratch = aligned_alloc(64, SCRATCH_MOST);
+    scratch = aligned_alloc(64, (size_t)softmax_cpu_scratch_bytes());
     if (scratch && pthread_setspecific(scratch_key, scratch) != 0) {
         free(scratch);
         return NULL;

@@ -5,7 +5,6 @@
 #if !defined(STRIP_GROUPS)
 #define STRIP_GROUPS 4
 #define STRIP_CHUNK 16               /* columns that are loaded, or written, at a time */
-#define STRIP_BYTES SCRATCH_MOST      /* of a tile: a strip of few lines costs more than a tile that L2 does not hold */
 #define STRIP_BLOCKS 8               /* rows up to so many blocks keep their terms, if the tile holds them */
 #define STRIP_AHEAD 12               /* columns that are prefetched */
 #endif
@@ -224,7 +223,8 @@ static void NAME(strips)(const softmax_job *job, int64_t first, int64_t last) {
     NAME(strip) s;
     place p = place_of_row(job, first);
     const int d = job->dimensions - 1;
-    const int64_t bytes = job->columns * LANES * (int64_t)sizeof(REAL) * (NAME(has_low_parts)(job) ? 2 : 1), fit = STRIP_BYTES / bytes;
+    const int64_t bytes = job->columns * LANES * (int64_t)sizeof(REAL) * (NAME(has_low_parts)(job) ? 2 : 1);
+    const int64_t fit = softmax_cpu_scratch_bytes() / bytes; /* all of it: a strip of few lines costs more than a tile that pushes others out */
     int64_t groups = fit < STRIP_GROUPS ? fit : STRIP_GROUPS;
     if (groups < 1) groups = STRIP_GROUPS; /* block by block then */
     s.job = job;
