@@ -187,16 +187,19 @@ static void NAME(log_values)(const REAL *z, int count, REAL m, REAL minus_log, R
 }
 
 /* The same for scores with low parts: ((z - m) - log) + the errors of both. */
+static ALWAYS_INLINE VECTOR NAME(log_value_low)(VECTOR z, VECTOR low, VECTOR m, VECTOR m_low, VECTOR minus_log, VECTOR minus_log_low) {
+    VECTOR d = V(sub)(z, m), t = V(sub)(d, z), e = V(add)(V(sub)(z, V(sub)(d, t)), V(sub)(V(sub)(V(set)(0), m), t));
+    VECTOR y = V(add)(V(add)(d, minus_log), V(add)(V(sub)(V(add)(e, low), m_low), minus_log_low));
+    return V(select)(d, V(set)(-LARGEST), V(unbias)(y, V(set)(SMALLEST_NORMAL), 0), d);
+}
+
 static void NAME(log_values_low)(const REAL *z, const REAL *low, int count, REAL m, REAL m_low, REAL minus_log, REAL minus_log_low, REAL *y) {
-    for (int i = 0; i < count; i++) {
-        REAL d = z[i] - m, t = d - z[i], e = (z[i] - (d - t)) + (-m - t), b;
-        if (d == -(REAL)INFINITY) {
-            y[i] = d;
-            continue;
-        }
-        b = (d + minus_log) + (((e + low[i]) - m_low) + minus_log_low);
-        y[i] = b >= SMALLEST_NORMAL || -b >= SMALLEST_NORMAL ? b : 0;
-    }
+    const VECTOR top = V(set)(m), top_low = V(set)(m_low), minus = V(set)(minus_log), minus_low = V(set)(minus_log_low);
+    int i = 0;
+    for (; i + LANES <= count; i += LANES) V(store)(y + i, NAME(log_value_low)(V(load)(z + i), V(load)(low + i), top, top_low, minus, minus_low));
+    if (i < count)
+        V(store_part)(y + i, count - i,
+                      NAME(log_value_low)(V(load_part)(z + i, count - i, 0), V(load_part)(low + i, count - i, 0), top, top_low, minus, minus_low));
 }
 
 /* How a row's terms become results. */

@@ -212,6 +212,7 @@ static int NAME(rows_are_scores)(const softmax_job *job) {
 
 #include "option_rows.h"
 #include "batch_rows.h"
+#include "option_batches.h"
 
 /* Rows [first, last) of a forward, whatever they are. */
 static void NAME(all_rows)(const softmax_job *job, int64_t first, int64_t last) {
@@ -239,6 +240,14 @@ static void NAME(all_rows)(const softmax_job *job, int64_t first, int64_t last) 
         REAL *kept = keeps ? (REAL *)softmax_cpu_scratch() : NULL;
         if (!keeps || kept) {
             NAME(rows_in_batches)(job, first, last, kept, streams);
+            return;
+        }
+    }
+    if (NAME(rows_take_option_batches)(job)) {
+        int streams = NAME(forward_streams)(job), keeps = job->op == OPERATION_SOFTMAX && (streams || job->out.type != REAL_ELEMENT || !is_contiguous(&job->out));
+        REAL *kept = keeps ? (REAL *)softmax_cpu_scratch() : NULL;
+        if (!keeps || kept) {
+            NAME(option_batches)(job, first, last, kept, streams);
             return;
         }
     }

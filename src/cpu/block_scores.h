@@ -98,6 +98,16 @@ static NAME(top) NAME(scores_and_top)(NAME(source) *s, int64_t first, int count,
     return NAME(block_top)(view->z, count);
 }
 
+/* The scores alone. */
+static void NAME(made_view)(NAME(source) *s, int64_t first, int count, REAL *buffer, REAL *low_buffer, NAME(block_view) *view) {
+    view->z = (const REAL *)(const void *)s->x + first;
+    view->mask = NULL;
+    view->low = NULL;
+    s->doubtful = 0;
+    if (s->through) view->mask = (const uint8_t *)s->mask + first;
+    if (!s->through && !s->direct) NAME(scores_and_top)(s, first, count, buffer, low_buffer, view);
+}
+
 /* log_softmax of scores seen through a mask: log_values of them. */
 static void NAME(seen_logs)(const REAL *z, const uint8_t *mask, int count, REAL m, REAL minus_log, REAL *y, int streams) {
     const VECTOR top = V(set)(m), minus = V(set)(minus_log), limit = V(set)(SMALLEST_NORMAL);

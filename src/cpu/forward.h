@@ -78,6 +78,17 @@ static inline REAL *NAME(results_place)(const operand *out, char *to, REAL *else
     return out->type == REAL_ELEMENT && is_contiguous(out) ? (REAL *)(void *)to : elsewhere;
 }
 
+/* Results that are all the same. */
+static void NAME(fill_results)(REAL *y, int count, REAL value, int streams) {
+    const VECTOR values = V(set)(value);
+    int i = streams ? NAME(columns_to_alignment)(y) : 0;
+    if (i > count) i = count;
+    if (i) V(store_part)(y, i, values);
+    for (; streams && i + LANES <= count; i += LANES) V(stream)(y + i, values);
+    for (; i + LANES <= count; i += LANES) V(store)(y + i, values);
+    if (i < count) V(store_part)(y + i, count - i, values);
+}
+
 /* log_softmax of columns [first, last). */
 static void NAME(finish_logs)(const softmax_job *job, const place *p, int64_t first, int64_t last, const NAME(row_result) *r, int streams,
                               NAME(line) *line) {
@@ -88,22 +99,21 @@ static void NAME(finish_logs)(const softmax_job *job, const place *p, int64_t fi
     REAL m = (REAL)r->maximum.high, m_low = (REAL)((r->maximum.high - (double)m) + (r->maximum.middle + r->maximum.low));
     int m_is_value = m_low == 0 && score_is_single(r->maximum) && m - m == 0;
     for (int64_t c = first; c < last; c += SOFTMAX_BLOCK_COLUMNS) {
-        int count = NAME(block_columns)(c, last);
+        int count = NAME(block_columns)(c, last), seen = source.limit - c < count ? (int)(source.limit > c ? source.limit - c : 0) : count;
         char *to = out + c * job->out.column_stride;
         REAL *y = NAME(results_place)(&job->out, to, results);
-        const REAL *low, *z;
-        if (source.through && m_is_value && source.limit - c >= count) {
-            NAME(seen_logs)((const REAL *)(const void *)source.x + c, (const uint8_t *)source.mask + c, count, m, minus_log, y, streams && y != results);
-            if (y == results) NAME(scatter)(to, job->out.type, job->out.column_stride, count, results);
-            continue;
-        }
-        z = NAME(scores)(&source, c, count, buffer, low_buffer, &low);
-        if (low ? source.doubtful || !score_is_near(r->maximum) : !m_is_value)
-            NAME(exact_log_values)(low ? &source : NULL, z, count, r->maximum, r->log, y);
-        else if (low)
-            NAME(log_values_low)(z, low, count, m, m_low, minus_log, minus_log_low, y);
+        int direct = streams && y != results;
+        NAME(block_view) view;
+        NAME(made_view)(&source, c, seen, buffer, low_buffer, &view);
+        if (view.low ? source.doubtful || !score_is_near(r->maximum) : !m_is_value)
+            NAME(exact_log_values)(view.low ? &source : NULL, view.z, seen, r->maximum, r->log, y);
+        else if (view.mask)
+            NAME(seen_logs)(view.z, view.mask, seen, m, minus_log, y, direct);
+        else if (view.low)
+            NAME(log_values_low)(view.z, view.low, seen, m, m_low, minus_log, minus_log_low, y);
         else
-            NAME(log_values)(z, count, m, minus_log, y, streams && y != results, line);
+            NAME(log_values)(view.z, seen, m, minus_log, y, direct, line);
+        NAME(fill_results)(y + seen, count - seen, -(REAL)INFINITY, direct);
         if (y == results) NAME(scatter)(to, job->out.type, job->out.column_stride, count, results);
     }
 }

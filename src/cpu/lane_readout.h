@@ -263,4 +263,31 @@ static void read_lanes_double(lanes_double *s, int groups, arithmetic kind, lane
     for (int g = 0; g < groups; g++) read_group_double(&s[g], kind, want);
 }
 
+static void exp_of_firsts_float(const float *first, const float *first_low, arithmetic kind, double *e, double *k) {
+    const vf firsts = vf_load(first), lows = vf_load(first_low);
+    const int is_short = arithmetic_is_short(kind), has_low = vm_any(vf_or_at_least(vm_none(), vf_abs(lows), vf_set(0x1p-149f)));
+    for (int i = 0; i < 2; i++) {
+        vd x = vd_of_floats(firsts, i), x_low = vd_of_floats(lows, i), f, n;
+        if (is_short) {
+            vf power, v = short_exp_of_maximum(firsts, lows, 0, kind, &power);
+            f = vd_mul(vd_of_floats(v, i), vd_set(0x1p-4));
+            n = vd_of_floats(power, i);
+        } else if (has_low) {
+            exp_of_maximum_pairs(1, &x, &x_low, &f, &n);
+        } else {
+            exp_of_maximum_vectors(1, &x, &f, &n);
+        }
+        vd_store(e + i * VD_LANES, f);
+        vd_store(k + i * VD_LANES, n);
+    }
+}
+
+static void exp_of_firsts_double(const double *first, const double *first_low, arithmetic kind, double *e, double *k) {
+    for (int i = 0; i < VD_LANES; i++) {
+        power its = exp_of_maximum(score_of_pair(first[i], first_low[i]), kind);
+        e[i] = its.f.hi;
+        k[i] = (double)its.k;
+    }
+}
+
 #endif

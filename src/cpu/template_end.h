@@ -35,3 +35,4 @@
 #undef AHEAD_LEAST
 #undef AHEAD_MOST
 #undef LOSS_BLOCKS
+#undef MADE_BLOCKS
