@@ -222,33 +222,17 @@ static int lies_in_strips(const softmax_job *job)
                                           : out->type == x->type && out->row_stride[last] == bytes && lies_well(out) && out->column_stride % bytes == 0;
 }
 
-/* Whether two neighbouring rows of 16 bits lie in one word, everywhere. */
-static int lies_in_pairs(const softmax_job *job)
+/* Whether groups of neighbouring rows that take so many bytes lie at multiples of them, everywhere. */
+static int lies_in_groups(const softmax_job *job, int bytes)
 {
     const operand *arrays[2] = {&job->x, &job->out};
-    if (element_bytes(job->x.type) != 2 || job->shape[job->dimensions - 1] % 2 != 0)
-        return 0;
-    for (int i = 0; i < 2; i++) {
-        if ((uintptr_t)arrays[i]->data % 4 != 0 || arrays[i]->column_stride % 4 != 0)
-            return 0;
-        for (int d = 0; d + 1 < job->dimensions; d++)
-            if (arrays[i]->row_stride[d] % 4 != 0)
-                return 0;
-    }
-    return 1;
-}
-
-/* Whether 16 bytes of neighbouring rows lie at a multiple of 16, everywhere. */
-static int lies_in_vectors(const softmax_job *job)
-{
-    const operand *arrays[2] = {&job->x, &job->out};
-    if (job->shape[job->dimensions - 1] * element_bytes(job->x.type) % 16 != 0)
+    if (job->shape[job->dimensions - 1] * element_bytes(job->x.type) % bytes != 0)
         return 0;
     for (int i = 0; i < (job->op == OPERATION_LOGSUMEXP ? 1 : 2); i++) {
-        if ((uintptr_t)arrays[i]->data % 16 != 0 || arrays[i]->column_stride % 16 != 0)
+        if ((uintptr_t)arrays[i]->data % (uintptr_t)bytes != 0 || arrays[i]->column_stride % bytes != 0)
             return 0;
         for (int d = 0; d + 1 < job->dimensions; d++)
-            if (arrays[i]->row_stride[d] % 16 != 0)
+            if (arrays[i]->row_stride[d] % bytes != 0)
                 return 0;
     }
     return 1;
@@ -275,13 +259,13 @@ static int choose_strips(const softmax_job *job, const cuda_device *device, cuda
     shape->cluster = (int)blocks;
     if (ROWS_OF_THREADS && job->columns <= THREAD_COLUMNS && has_short_steps(job))
         return 1;
-    if (TURNED_TILES && has_short_steps(job) && lies_in_vectors(job) && (device->capability >= 90 || job->columns <= SMALL_TILE)) {
+    if (TURNED_TILES && has_short_steps(job) && lies_in_groups(job, 16) && (device->capability >= 90 || job->columns <= SMALL_TILE)) {
         shape->turned = 1;
         for (shape->tile_columns = 128; shape->tile_columns < job->columns && shape->tile_columns < SOFTMAX_BLOCK_COLUMNS;)
             shape->tile_columns *= 2;
         return 1;
     }
-    shape->vectors = lies_in_pairs(job);
+    shape->vectors = element_bytes(job->x.type) == 2 && lies_in_groups(job, 4);
     shape->tile_columns = job->columns <= 256 ? 256 : SOFTMAX_BLOCK_COLUMNS;
     return 1;
 }
