@@ -226,6 +226,29 @@ static __device__ __forceinline__ block_sums sum_seen(const row_scale &scale, fl
                           : sum_options<KIND, N, LOG, BY, (N / VEC < 4 ? N / VEC : 4)>(scale, m1, m2, v, seen);
 }
 
+/* A block's sums, of those of its `count` columns that take part; v as in sum_options. In a cluster its exchange begins once loads are under way. */
+template <typename T, int VEC, int N, bool LOG, bool SCALED, bool CLUSTER>
+static __device__ __forceinline__ block_sums take_seen(const softmax_job &job, const row_scale &scale, int64_t row, int first, int count, uint64_t *barrier, int cluster,
+                                                       float *v) {
+    typedef lane_words<T, VEC, N> LANES;
+    const arithmetic kind = cell<T>::kind;
+    const int64_t limit = seen_columns(job, row) - first;
+    const int seen = limit < 0 ? 0 : limit < count ? (int)limit : count, fetched = (seen + VEC - 1) / VEC * VEC;
+    const bool negative = SCALED && job.scale < 0.0;
+    uint32_t words[LANES::words];
+    float m1, m2;
+    LANES::load(row_of(job, job.x, row) + (int64_t)first * (int)sizeof(T), fetched, words);
+    if (CLUSTER) begin_exchange(barrier, cluster);
+    if (negative) change_signs<T, LANES>(words);
+    if (job.mask.data || fetched != seen || (negative && seen < 32 * N))
+        hide_columns<T, VEC, N>(job.mask.data ? row_of(job, job.mask, row) + first : NULL, seen, words);
+    cell<T>::template largest_two<LANES::words>(words, m1, m2);
+    LANES::open(words, v);
+    if (!SCALED) return sum_seen<kind, N, LOG, NOT_SCALED, VEC>(scale, m1, m2, v, seen);
+    if (scale.lo == 0.0f) return sum_seen<kind, N, LOG, BY_A_FLOAT, VEC>(scale, m1, m2, v, seen);
+    return sum_seen<kind, N, LOG, BY_A_PAIR, VEC>(scale, m1, m2, v, seen);
+}
+
 /* By the warps of a row. Rows of a warp do not wait: barriers of their own for several rows of a thread block would leave room for few thread blocks. */
 static __device__ __forceinline__ void wait_for_row(int warps) {
     if (warps == 1)
@@ -258,25 +281,7 @@ static __device__ __forceinline__ void rows_with_options(const softmax_job &job,
     const row_scale scale = SCALED ? scale_of(job) : row_scale();
     float v[N]; /* values, or where logarithms are wanted the elements */
     {
-        const int64_t limit = seen_columns(job, row) - first;
-        const int seen = limit < 0 ? 0 : limit < count ? (int)limit : count, fetched = (seen + VEC - 1) / VEC * VEC;
-        const bool negative = SCALED && job.scale < 0.0;
-        uint32_t words[LANES::words];
-        float m1, m2;
-        block_sums sums;
-        LANES::load(row_of(job, job.x, row) + (int64_t)first * (int)sizeof(T), fetched, words);
-        if (CLUSTER) begin_exchange(&board.barrier, cluster);
-        if (negative) change_signs<T, LANES>(words);
-        if (job.mask.data || fetched != seen || (negative && seen < 32 * N))
-            hide_columns<T, VEC, N>(job.mask.data ? row_of(job, job.mask, row) + first : NULL, seen, words);
-        cell<T>::template largest_two<LANES::words>(words, m1, m2);
-        LANES::open(words, v);
-        if (!SCALED)
-            sums = sum_seen<kind, N, LOG, NOT_SCALED, VEC>(scale, m1, m2, v, seen);
-        else if (scale.lo == 0.0f)
-            sums = sum_seen<kind, N, LOG, BY_A_FLOAT, VEC>(scale, m1, m2, v, seen);
-        else
-            sums = sum_seen<kind, N, LOG, BY_A_PAIR, VEC>(scale, m1, m2, v, seen);
+        const block_sums sums = take_seen<T, VEC, N, LOG, SCALED, CLUSTER>(job, scale, row, first, count, &board.barrier, cluster, v);
         if ((threadIdx.x & 31) == 0) board.sums[warp] = sums;
     }
     if (warp == 0) {
