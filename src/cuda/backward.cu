@@ -22,14 +22,6 @@ typedef struct extremes {
     float top, bottom, size;
 } extremes;
 
-/* 16-bit numbers in pairs, as they lie in a word. */
-template <int TYPE> static __device__ __forceinline__ uint32_t larger_pair_or_nan(uint32_t a, uint32_t b) {
-    return TYPE == ELEMENT_BFLOAT16 ? larger_or_nan_bfloat16(a, b) : larger_or_nan_float16(a, b);
-}
-template <int TYPE> static __device__ __forceinline__ uint32_t smaller_pair(uint32_t a, uint32_t b) {
-    return TYPE == ELEMENT_BFLOAT16 ? smaller_bfloat16(a, b) : smaller_float16(a, b);
-}
-
 template <int TYPE, int VECTORS>
 static __device__ __forceinline__ extremes extremes_of(const piece<TYPE, VECTORS> &y, const piece<TYPE, VECTORS> &dy) {
     extremes e = {-INFINITY, INFINITY, 0.0f};

@@ -10,6 +10,8 @@
 #define SUM_THREADS 128
 #define SUM_ROWS 128 /* of a thread block, up to MOST_SUM_BLOCKS of them */
 #define MOST_SUM_BLOCKS 1056
+#define ALONE_THREADS 512
+#define ALONE_ROWS 65536 /* at most, for one thread block to count their targets */
 
 /* A warp's accumulators into the first lane's, then into the whole. */
 static __device__ void add_to_wide(wide_sum *whole, accumulator sum) {
@@ -53,23 +55,47 @@ static __device__ bool is_last_block(unsigned int *done) {
 
 static __device__ unsigned long long count_of(const loss_scratch *sums, int which) { return *(volatile const unsigned long long *)&sums->count[which]; }
 
-/* What the mean divides by: a bad target counts as an ignored one. */
-static __global__ void __launch_bounds__(SUM_THREADS) sum_targets(const __grid_constant__ softmax_job job) {
+/* Whether a row's target counts: a bad one is as an ignored one. */
+static __device__ __forceinline__ bool is_kept(const softmax_job &job, int64_t target) {
+    return target != job.ignore_index && target >= 0 && target < job.columns;
+}
+
+/* How many targets of rows first, first + step, ... are kept; T: their type, each on an address that it may have. Loads are in flight together. */
+template <typename T> static __device__ __forceinline__ uint32_t count_kept(const softmax_job &job, int64_t first, int64_t step) {
+    uint32_t kept = 0;
+#pragma unroll 8
+    for (int64_t row = first; row < job.rows; row += step) kept += is_kept(job, (int64_t) * (const T *)(const void *)flat_row(job.targets, row));
+    return kept;
+}
+
+/* What the mean divides by. ALONE: one thread block, which makes the scratch ready too. */
+template <bool ALONE> static __global__ void __launch_bounds__(ALONE ? ALONE_THREADS : SUM_THREADS) sum_targets(const __grid_constant__ softmax_job job) {
     loss_scratch *sums = (loss_scratch *)job.scratch;
     accumulator weights = accumulator_empty();
     uint32_t kept = 0, nans = 0, infinities = 0, minus_infinities = 0;
-    for (int64_t row = (int64_t)blockIdx.x * SUM_THREADS + threadIdx.x; holds_classes(job) && row < job.rows; row += (int64_t)gridDim.x * SUM_THREADS) {
-        int64_t target = load_index(row_of(job, job.targets, row), job.targets.type);
-        if (target == job.ignore_index || target < 0 || target >= job.columns) continue;
-        kept++;
-        if (job.weights.data) {
-            double weight = load_element<double>(row_of(job, job.weights, row) + target * job.weights.column_stride, job.weights.type);
-            if (weight - weight == 0.0)
-                accumulator_add_double(&weights, weight);
-            else
-                nans += weight != weight, infinities += weight > 0.0, minus_infinities += weight < 0.0;
-        }
+    const int64_t first = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, step = (int64_t)gridDim.x * blockDim.x;
+    const int bytes = job.targets.type == ELEMENT_INT32 ? 4 : 8;
+    let_next_kernel_start(); /* it waits for this one's sums where it needs them */
+    if (ALONE) {
+        for (int i = (int)threadIdx.x; i < (int)(sizeof *sums / 4); i += ALONE_THREADS) ((uint32_t *)(void *)sums)[i] = 0;
+        __syncthreads();
+        if (job.reduction != SOFTMAX_MEAN) return;
     }
+    if (holds_classes(job) && !job.weights.data && job.dimensions == 1 && (uintptr_t)job.targets.data % bytes == 0 && job.targets.row_stride[0] % bytes == 0)
+        kept = bytes == 4 ? count_kept<int32_t>(job, first, step) : count_kept<int64_t>(job, first, step);
+    else if (holds_classes(job))
+        for (int64_t row = first; row < job.rows; row += step) {
+            int64_t target = load_index(row_of(job, job.targets, row), job.targets.type);
+            if (!is_kept(job, target)) continue;
+            kept++;
+            if (job.weights.data) {
+                double weight = load_element<double>(row_of(job, job.weights, row) + target * job.weights.column_stride, job.weights.type);
+                if (weight - weight == 0.0)
+                    accumulator_add_double(&weights, weight);
+                else
+                    nans += weight != weight, infinities += weight > 0.0, minus_infinities += weight < 0.0;
+            }
+        }
     add_to_wide(&sums->weights, weights);
     add_count(&sums->count[ROWS_KEPT], kept);
     add_count(&sums->count[WEIGHT_NANS], nans);
@@ -101,6 +127,7 @@ template <bool RECORDS> static __global__ void __launch_bounds__(SUM_THREADS) su
     loss_scratch *sums = (loss_scratch *)job.scratch;
     accumulator terms = accumulator_empty(), z_loss = accumulator_empty();
     uint32_t nans = 0, infinities = 0;
+    wait_for_previous_kernel();
     for (int64_t row = (int64_t)blockIdx.x * SUM_THREADS + threadIdx.x; row < job.rows; row += (int64_t)gridDim.x * SUM_THREADS) {
         const loss_record *record = record_of(job, row);
         loss_value loss = {record->f, record->rest};
@@ -133,9 +160,9 @@ template <bool RECORDS> static __global__ void __launch_bounds__(SUM_THREADS) su
 /* ---- Rows of any kind --------------------------------------------------------------------------------------------------------------------- */
 
 template <typename REAL> static __global__ void __launch_bounds__(32 * LOSS_WARPS) loss_rows_any(const __grid_constant__ softmax_job job) {
-    __shared__ loss_parts parts;
+    __shared__ loss_part parts[LOSS_WARPS];
     for (int64_t row = blockIdx.x; row < job.rows; row += gridDim.x) {
-        loss_of_any_row<REAL>(job, row, (int)(threadIdx.x >> 5), LOSS_WARPS, &parts);
+        loss_of_any_row<REAL>(job, row, (int)(threadIdx.x >> 5), LOSS_WARPS, parts);
         __syncthreads();
     }
 }
@@ -159,14 +186,25 @@ static cudaError_t launch_rows(const softmax_job *job, const cuda_shape *shape) 
     return launch(l, loss_rows_any<float>, *job);
 }
 
+/* Scratch and the mean's divisors. */
+static cudaError_t launch_targets(const softmax_job *job, const launch_shape &sums) {
+    launch_shape l = sums;
+    if (job->rows <= ALONE_ROWS) {
+        l.blocks = 1;
+        l.threads = ALONE_THREADS;
+        return launch(l, sum_targets<true>, *job);
+    }
+    cudaError_t error = cudaMemsetAsync(job->scratch, 0, loss_scratch_bytes(), l.stream);
+    return error == cudaSuccess && job->reduction == SOFTMAX_MEAN ? launch(l, sum_targets<false>, *job) : error;
+}
+
 cudaError_t softmax_cuda_cross_entropy(const softmax_job *job, const cuda_shape *shape) {
-    cudaStream_t stream = (cudaStream_t)job->stream;
     int64_t blocks = (job->rows + SUM_ROWS - 1) / SUM_ROWS;
-    launch_shape l = launch_of(blocks < 1 ? 1 : blocks < MOST_SUM_BLOCKS ? blocks : MOST_SUM_BLOCKS, SUM_THREADS, 1, 0, stream);
+    launch_shape l = launch_of(blocks < 1 ? 1 : blocks < MOST_SUM_BLOCKS ? blocks : MOST_SUM_BLOCKS, SUM_THREADS, 1, 0, (cudaStream_t)job->stream);
     cudaError_t error = cudaSuccess;
-    if (job->reduction != SOFTMAX_NONE) error = cudaMemsetAsync(job->scratch, 0, loss_scratch_bytes(), stream);
-    if (error == cudaSuccess && job->reduction == SOFTMAX_MEAN) error = launch(l, sum_targets, *job);
+    if (job->reduction != SOFTMAX_NONE) error = launch_targets(job, l);
     if (error == cudaSuccess) error = launch_rows(job, shape);
+    l.early = shape->records && shape->stages > 0; /* such rows let it */
     if (error == cudaSuccess && job->reduction != SOFTMAX_NONE && (job->loss.data || shape->records))
         error = shape->records ? launch(l, sum_losses<true>, *job) : launch(l, sum_losses<false>, *job);
     return error;

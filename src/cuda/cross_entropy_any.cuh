@@ -9,12 +9,12 @@
 
 #define LOSS_WARPS 8
 
-/* What warps tell each other. */
-typedef struct loss_parts {
-    row_state state[LOSS_WARPS];
-    accumulator distances[LOSS_WARPS], weights[LOSS_WARPS];
-    uint32_t flags[LOSS_WARPS];
-} loss_parts;
+/* What a warp tells the others; an array of one for each. */
+typedef struct loss_part {
+    row_state state;
+    accumulator distances, weights;
+    uint32_t flags;
+} loss_part;
 
 static __device__ __forceinline__ void wait_for_warps(int warps) {
     if (warps > 1)
@@ -29,7 +29,7 @@ template <typename REAL> struct loss_work {
     row_source<REAL> source;
     const char *weights, *targets;
     int warp, warps;
-    loss_parts *parts;
+    loss_part *parts;
     loss_row<REAL> r;
 
     __device__ int64_t first_column() const { return (int64_t)warp * SOFTMAX_BLOCK_COLUMNS; }
@@ -64,10 +64,10 @@ template <typename REAL> static __device__ row_state reduce_scores(const loss_wo
     const row_scores<REAL, false> get = {w.job, w.source};
     for (int64_t c = w.first_column(); c < w.job.columns; c += w.step())
         add_block(&state, block_sum_of<REAL>(get, c, (int)(w.end_of(c) - c), w.job.kind), w.job.kind);
-    if ((threadIdx.x & 31) == 0) w.parts->state[w.warp] = state;
+    if ((threadIdx.x & 31) == 0) w.parts[w.warp].state = state;
     wait_for_warps(w.warps);
-    state = w.parts->state[0];
-    for (int i = 1; i < w.warps; i++) row_state_merge(&state, &w.parts->state[i], w.job.kind);
+    state = w.parts[0].state;
+    for (int i = 1; i < w.warps; i++) row_state_merge(&state, &w.parts[i].state, w.job.kind);
     wait_for_warps(w.warps);
     return state;
 }
@@ -100,16 +100,16 @@ template <typename REAL> static __device__ pair spread_loss(loss_work<REAL> &w, 
         flags |= d.flags;
     }
     if ((threadIdx.x & 31) == 0) {
-        w.parts->distances[w.warp] = distances;
-        w.parts->weights[w.warp] = sum;
-        w.parts->flags[w.warp] = flags;
+        w.parts[w.warp].distances = distances;
+        w.parts[w.warp].weights = sum;
+        w.parts[w.warp].flags = flags;
     }
     wait_for_warps(w.warps);
     distances = sum = accumulator_empty();
     for (int i = 0; i < w.warps; i++) {
-        accumulator_merge(&distances, &w.parts->distances[i]);
-        accumulator_merge(&sum, &w.parts->weights[i]);
-        flags |= w.parts->flags[i];
+        accumulator_merge(&distances, &w.parts[i].distances);
+        accumulator_merge(&sum, &w.parts[i].weights);
+        flags |= w.parts[i].flags;
     }
     wait_for_warps(w.warps);
     w.r.sum_weights = accumulator_read(&sum, 0);
@@ -265,7 +265,7 @@ template <typename REAL> static __device__ loss_value loss_of_scores(loss_work<R
     return loss;
 }
 
-template <typename REAL> static __device__ void loss_of_any_row(const softmax_job &job, int64_t row, int warp, int warps, loss_parts *parts) {
+template <typename REAL> static __device__ void loss_of_any_row(const softmax_job &job, int64_t row, int warp, int warps, loss_part *parts) {
     loss_work<REAL> w = {job, row, source_of<REAL>(job, row), row_of(job, job.weights, row), row_of(job, job.targets, row), warp, warps, parts,
                          loss_row_begin<REAL>(job, row)};
     const bool writes = warp == 0 && (threadIdx.x & 31) == 0;

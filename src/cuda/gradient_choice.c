@@ -67,7 +67,7 @@ static int is_plain_loss(const softmax_job *job)
 
 /* ---- The table ---------------------------------------------------------------------------------------------------- */
 
-enum { MOST_WARPS = 16, MOST_CLUSTER = 16, SHORT_COLUMNS = 512 };
+enum { MOST_WARPS = 16, MOST_CLUSTER = 16, SHORT_COLUMNS = 512, STREAM_WARPS = 4 };
 
 /* A warp holds SOFTMAX_BLOCK_COLUMNS columns; clusters are doubled until MOST_WARPS hold a row's part. */
 static void spread_row(const softmax_job *job, cuda_shape *shape)
@@ -107,6 +107,8 @@ static void choose_turns(const softmax_job *job, const cuda_device *device, cuda
     shape->records = flat && loss && can_record(job);
     if (loss && !shape->records)
         shape->turns = 8;
+    if (shape->records && shape->warps >= STREAM_WARPS)
+        shape->stages = 3; /* loss_stream.cuh; fewer warps are too few to hide its answers */
     if (!flat || shape->records)
         return;
     if (loss || shape->cluster > 1)

@@ -208,6 +208,15 @@ template <typename T> static __device__ __forceinline__ T *address_in_block(T *m
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 static __device__ __forceinline__ uint32_t in_shared(const void *p) { return (uint32_t)__cvta_generic_to_shared(p); }
 static __device__ __forceinline__ void gate_begin(uint64_t *gate) { asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(in_shared(gate))); }
+/* Of `arrivals` a phase. */
+static __device__ __forceinline__ void gate_begin_for(uint64_t *gate, uint32_t arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(in_shared(gate)), "r"(arrivals));
+}
+static __device__ __forceinline__ void gate_arrive(uint64_t *gate) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(in_shared(gate)) : "memory");
+}
+/* What this thread saw of shared memory, and wrote there, comes before copies that it asks for from now on. */
+static __device__ __forceinline__ void before_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 /* Gates that were begun can be used once a barrier has been passed. */
 static __device__ __forceinline__ void gates_begun() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 static __device__ __forceinline__ void gate_expect(uint64_t *gate, uint32_t bytes) {
@@ -235,6 +244,9 @@ static __device__ __forceinline__ void send_word(uint64_t *slot, uint64_t *gate,
 }
 #else
 static __device__ __forceinline__ void gate_begin(uint64_t *) {}
+static __device__ __forceinline__ void gate_begin_for(uint64_t *, uint32_t) {}
+static __device__ __forceinline__ void gate_arrive(uint64_t *) {}
+static __device__ __forceinline__ void before_copies() {}
 static __device__ __forceinline__ void gates_begun() {}
 static __device__ __forceinline__ void gate_expect(uint64_t *, uint32_t) {}
 static __device__ __forceinline__ void gate_wait(uint64_t *, uint32_t) {}

@@ -32,6 +32,19 @@ template <> struct packed<ELEMENT_FLOAT16> {
     static __device__ __forceinline__ uint32_t pack(const float *x) { return pack_float16(x[0], x[1]); }
 };
 
+/* 16-bit numbers in pairs, as they lie in a word. */
+template <int TYPE> static __device__ __forceinline__ uint32_t larger_pair_or_nan(uint32_t a, uint32_t b) {
+    return TYPE == ELEMENT_BFLOAT16 ? larger_or_nan_bfloat16(a, b) : larger_or_nan_float16(a, b);
+}
+template <int TYPE> static __device__ __forceinline__ uint32_t smaller_pair(uint32_t a, uint32_t b) {
+    return TYPE == ELEMENT_BFLOAT16 ? smaller_bfloat16(a, b) : smaller_float16(a, b);
+}
+
+/* A word of -inf. */
+template <int TYPE> static __device__ __forceinline__ uint32_t nothing_of() {
+    return TYPE == ELEMENT_FLOAT32 ? 0xff800000u : TYPE == ELEMENT_BFLOAT16 ? 0xff80ff80u : 0xfc00fc00u;
+}
+
 /* VECTORS vectors a lane. */
 template <int TYPE, int VECTORS> struct piece {
     static const int words_per_element_pair = packed<TYPE>::bytes / 2;

@@ -24,6 +24,36 @@ template <bool STREAM> static __device__ __forceinline__ void rows_of_block(cons
     end = STREAM ? rows : min(rows, first + shape.turns);
 }
 
+/* Where a warp's block of columns is. */
+typedef struct row_place {
+    int warp, warps;
+    unsigned rank, cluster;
+    int first;                 /* column */
+    int part_first, part_last; /* its thread block's columns */
+} row_place;
+
+static __device__ __forceinline__ row_place place_of_warp(int columns, int warps) {
+    row_place p;
+    p.warp = (int)(threadIdx.x >> 5);
+    p.warps = warps;
+    p.rank = cluster_rank();
+    p.cluster = cluster_blocks();
+    p.part_first = (int)p.rank * warps * SOFTMAX_BLOCK_COLUMNS;
+    p.part_last = min(columns, p.part_first + warps * SOFTMAX_BLOCK_COLUMNS);
+    p.first = p.part_first + p.warp * SOFTMAX_BLOCK_COLUMNS;
+    return p;
+}
+
+/* Until gates that one thread began can be used, in all thread blocks of the row. */
+static __device__ __forceinline__ void wait_for_gates(unsigned cluster) {
+    if (cluster > 1) {
+        cluster_arrive();
+        cluster_wait();
+    } else {
+        __syncthreads();
+    }
+}
+
 /* What a kernel keeps in shared memory before its stages. It is dynamic, as they are: tests/cuda/emulator keeps blocks' static variables apart only
  * outside templates. */
 template <typename BOARD> static __device__ __forceinline__ BOARD &the_board() { return *(BOARD *)(void *)shared_bytes(); }

@@ -445,24 +445,27 @@ static inline float __fmul_rn(float a, float b) { return a * b; }
 /* A gate's word. Bytes come at once. */
 struct emulated_gate {
     int32_t bytes;
-    int16_t arrivals;
+    int8_t arrivals, of; /* to come, of so many a phase */
     uint16_t phase;
 };
 static inline void gate_step(uint64_t *gate, int bytes, int arrivals) {
     emulated_gate g;
     memcpy(&g, gate, sizeof g);
     g.bytes += bytes;
-    g.arrivals = (int16_t)(g.arrivals - arrivals);
+    g.arrivals = (int8_t)(g.arrivals - arrivals);
     if (g.bytes == 0 && g.arrivals == 0) {
-        g.arrivals = 1;
+        g.arrivals = g.of;
         g.phase++;
     }
     memcpy(gate, &g, sizeof g);
 }
-static inline void gate_begin(uint64_t *gate) {
-    emulated_gate g = {0, 1, 0};
+static inline void gate_begin_for(uint64_t *gate, uint32_t arrivals) {
+    emulated_gate g = {0, (int8_t)arrivals, (int8_t)arrivals, 0};
     memcpy(gate, &g, sizeof g);
 }
+static inline void gate_begin(uint64_t *gate) { gate_begin_for(gate, 1); }
+static inline void gate_arrive(uint64_t *gate) { gate_step(gate, 0, 1); }
+static inline void before_copies() {}
 static inline void gates_begun() {}
 static inline void gate_expect(uint64_t *gate, uint32_t bytes) { gate_step(gate, (int)bytes, 1); }
 static inline void gate_wait(uint64_t *gate, uint32_t phase) {
