@@ -94,6 +94,7 @@ for test in special special_loss far_scores; do
 done
 run "options against the CPU" "$folder/gpu_option_sweep"
 run "axes against the CPU" "$folder/gpu_axis_sweep"
+run "losses that are a mean" "$folder/gpu_stream_losses"
 run "errors of the device and the host" "$folder/gpu_device_errors"
 run "states in device memory" "$folder/gpu_device_states"
 run "softmax compare --device cuda" "$folder/../softmax" compare --device cuda examples/data/logits.npy
