@@ -249,54 +249,47 @@ template <bool LOG, int TYPE, bool STREAM>
 static __device__ __forceinline__ void rows_of_blocks(const softmax_job &job, const stream_shape &shape, bool as_float) {
     const int VECTORS = 32 / packed<TYPE>::per, bytes = packed<TYPE>::bytes;
     backward_board &board = the_board<backward_board>();
-    const int lane = (int)(threadIdx.x & 31), warp = (int)(threadIdx.x >> 5), warps = (int)(blockDim.x >> 5);
-    const unsigned rank = cluster_rank(), cluster = cluster_blocks();
-    const int part_first = (int)rank * warps * SOFTMAX_BLOCK_COLUMNS, first = part_first + warp * SOFTMAX_BLOCK_COLUMNS;
-    const int part_last = min((int)job.columns, part_first + warps * SOFTMAX_BLOCK_COLUMNS);
+    const int lane = (int)(threadIdx.x & 31);
+    const row_place p = place_of_warp((int)job.columns, (int)(blockDim.x >> 5));
     const row_shape its = {job.columns, STREAM || shape.row.vectors};
-    row_ring<2, backward_board> ring(board.full, shape, part_last - part_first, bytes);
+    row_ring<2, backward_board> ring(board.full, shape, p.part_last - p.part_first, bytes);
     int row, end, step;
     uint32_t turn = 0;
-    rows_of_block<STREAM>(shape, (int)job.rows, cluster, row, end, step);
+    rows_of_block<STREAM>(shape, (int)job.rows, p.cluster, row, end, step);
     if (threadIdx.x == 0) {
         for (int s = 0; STREAM && s < shape.stages; s++) gate_begin(&board.full[s]);
-        if (cluster > 1) begin_parts(board.exchange, cluster);
+        if (p.cluster > 1) begin_parts(board.exchange, p.cluster);
         gates_begun();
     }
-    if (cluster > 1) {
-        cluster_arrive();
-        cluster_wait();
-    } else if (STREAM) {
-        __syncthreads();
-    }
+    if (STREAM || p.cluster > 1) wait_for_gates(p.cluster);
     auto ask = [&](int stage, int its_row) {
         if (its_row >= end) return;
         ring.expect(stage);
-        ring.fill(stage, 0, flat_row(job.x, its_row) + part_first * bytes);
-        ring.fill(stage, 1, flat_row(job.dy, its_row) + part_first * bytes);
+        ring.fill(stage, 0, flat_row(job.x, its_row) + p.part_first * bytes);
+        ring.fill(stage, 1, flat_row(job.dy, its_row) + p.part_first * bytes);
     };
     if (STREAM && threadIdx.x == 0)
         for (int s = 0; s < shape.stages; s++) ask(s, row + s * step);
     for (; row < end; row += step, turn++) {
-        const int reader = (int)((turn + blockIdx.x) % (unsigned)warps); /* in turn, for a processor's four parts to share */
+        const int reader = (int)((turn + blockIdx.x) % (unsigned)p.warps); /* in turn, for a processor's four parts to share */
         piece<TYPE, VECTORS> y, dy;
         if (STREAM) {
             ring.wait();
-            take(y, ring.current(0) + warp * SOFTMAX_BLOCK_COLUMNS * bytes, part_last - first, 0);
-            take(dy, ring.current(1) + warp * SOFTMAX_BLOCK_COLUMNS * bytes, part_last - first, 0);
+            take(y, ring.current(0) + p.warp * SOFTMAX_BLOCK_COLUMNS * bytes, p.part_last - p.first, 0);
+            take(dy, ring.current(1) + p.warp * SOFTMAX_BLOCK_COLUMNS * bytes, p.part_last - p.first, 0);
         } else {
-            fetch(y, row_of(job, job.x, row), its, first, lane, 32, 0);
-            fetch(dy, row_of(job, job.dy, row), its, first, lane, 32, 0);
+            fetch(y, row_of(job, job.x, row), its, p.first, lane, 32, 0);
+            fetch(dy, row_of(job, job.dy, row), its, p.first, lane, 32, 0);
         }
         const block_digits mine = sum_block<LOG>(y, dy, 32);
-        if (lane == 0) board.digits[warp] = mine;
+        if (lane == 0) board.digits[p.warp] = mine;
         __syncthreads();
         if (STREAM && threadIdx.x == 0) ask(ring.stage, row + shape.stages * step);
         if (STREAM) ring.next();
-        if (warp == reader) read_out<LOG>(board, warps, rank, cluster, turn);
+        if (p.warp == reader) read_out<LOG>(board, p.warps, p.rank, p.cluster, turn);
         __syncthreads();
         char *out = STREAM ? flat_row(job.out, row) : row_of(job, job.out, row);
-        store_gradient<LOG>(y, dy, board.gradient, board.flags, out, its, as_float, first, lane, 32);
+        store_gradient<LOG>(y, dy, board.gradient, board.flags, out, its, as_float, p.first, lane, 32);
     }
 }
 

@@ -237,6 +237,7 @@ static __device__ __noinline__ void other_gradient(const loss_board &board, cons
         }
         store_result(out + column * bytes, (element)TYPE, y);
     }
+    __syncwarp(); /* the next row's sums are written by one lane */
 }
 
 /* The gradient of this warp's block, whose terms are v. */
