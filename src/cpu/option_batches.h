@@ -279,6 +279,6 @@ static void NAME(option_batches)(const softmax_job *job, int64_t first, int64_t 
 
 /* Whether rows are so computed. */
 static int NAME(rows_take_option_batches)(const softmax_job *job) {
-    return sizeof(REAL) == 4 && job->columns > SOFTMAX_BLOCK_COLUMNS && job->columns <= (int64_t)KEPT_BLOCKS * SOFTMAX_BLOCK_COLUMNS &&
+    return sizeof(REAL) == 4 && job->columns > SOFTMAX_BLOCK_COLUMNS && job->columns <= (int64_t)NAME(kept_blocks)() * SOFTMAX_BLOCK_COLUMNS &&
            job->op <= OPERATION_LOGSUMEXP;
 }
