@@ -273,6 +273,22 @@ static void short_rows(const char *isa)
         }
 }
 
+/* Rows of several blocks: widths next to a block's end and others, more rows than a batch has. */
+static void long_rows(const char *isa)
+{
+    static const int64_t widths[] = {1025, 1030, 2047, 2048, 2049, 2500, 3072, 4097, 6000};
+    problem p;
+    for (int i = 0; i < 9; i++)
+        for (int again = 0; again < 9; again++) {
+            choose(&p);
+            p.given = (given)again;
+            p.outer = 1 + below(9);
+            p.inner = 1;
+            p.columns = widths[i];
+            compare(&p, isa);
+        }
+}
+
 /* Any axis: short ones, some of more than a block, and some of many blocks. */
 static void strips(const char *isa, int rounds)
 {
@@ -306,6 +322,7 @@ int main(int argc, char **argv)
             continue;
         }
         short_rows(isa);
+        long_rows(isa);
         strips(isa, rounds);
         printf("isa %s: compared\n", isa);
     }
