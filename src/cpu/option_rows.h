@@ -1,6 +1,6 @@
 /* Rows of one block with options, of other types or with gaps: as block_rows.h a vector's lanes of them are read out together. Columns beyond a row's
- * limit (causal, valid lengths) are not looked at; a boolean mask is applied where the largest scores are sought; scale and bias run in vectors
- * (lane_scores.h). Scores and terms wait in scratch memory. A template like block.h; the bits are forward.h's. */
+ * limit (causal, valid lengths) are not looked at; other scores are made where the largest are sought and wait in scratch memory, or are looked
+ * at through a boolean mask (block_scores.h). A template like block.h; the bits are forward.h's. */
 
 typedef struct NAME(option_row) {
     const char *x;
