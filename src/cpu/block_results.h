@@ -312,6 +312,11 @@ static ALWAYS_INLINE void NAME(half_results)(const REAL *v, int count, const NAM
     if (i < count) NAME(store_rest)(y, type, i, count, NAME(result)(V(load_part)(v + i, count - i, 0), hi, lo, f, calm, 1));
 }
 
+static ALWAYS_INLINE void NAME(level_halves)(const REAL *v, int count, const NAME(factor) *f, void *y, element type, int calm, int streams) {
+    type == ELEMENT_BFLOAT16 ? NAME(half_results)(v, count, f, y, ELEMENT_BFLOAT16, calm, streams)
+                             : NAME(half_results)(v, count, f, y, ELEMENT_FLOAT16, calm, streams);
+}
+
 /* y, of that type, = v factor for a row of one block that holds its maximum; spread as in results_are_calm. holes: some scores may be -inf, of which
  * spread does not know. In its caller: a factor that was stored field by field is waited for where it is copied. */
 static ALWAYS_INLINE void NAME(scale_row)(const REAL *v, int count, const NAME(factor) *f, double spread, int holes, void *y, element type, int streams,
@@ -321,12 +326,10 @@ static ALWAYS_INLINE void NAME(scale_row)(const REAL *v, int count, const NAME(f
     if (calm) NAME(leave_bias_out)(&plain);
     if (type == REAL_ELEMENT)
         NAME(results_to)(v, count, &plain, (REAL *)y, calm, 0, streams, line);
-    else if (calm && streams)
-        type == ELEMENT_BFLOAT16 ? NAME(half_results)(v, count, &plain, y, ELEMENT_BFLOAT16, LEVEL | HOLES, 1)
-                                 : NAME(half_results)(v, count, &plain, y, ELEMENT_FLOAT16, LEVEL | HOLES, 1);
+    else if (calm == LEVEL) /* without holes, constants to the loop */
+        streams ? NAME(level_halves)(v, count, &plain, y, type, LEVEL, 1) : NAME(level_halves)(v, count, &plain, y, type, LEVEL, 0);
     else if (calm)
-        type == ELEMENT_BFLOAT16 ? NAME(half_results)(v, count, &plain, y, ELEMENT_BFLOAT16, LEVEL | HOLES, 0)
-                                 : NAME(half_results)(v, count, &plain, y, ELEMENT_FLOAT16, LEVEL | HOLES, 0);
+        NAME(level_halves)(v, count, &plain, y, type, LEVEL | HOLES, streams);
     else
         NAME(half_results)(v, count, &plain, y, type, 0, streams);
 }
