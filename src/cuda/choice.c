@@ -152,6 +152,33 @@ static void refine_options(const softmax_job *job, const cuda_device *device, cu
     shape->rows = shape->cluster == 1 && shape->warps == 1 ? 4 : 1;
 }
 
+/* ---- Rows that a warp of their own reads out ------------------------------------------------------------------------- */
+
+static const table_row noted_float32_table[TABLE_ROWS] = {{16 * 1024, 1}, {32 * 1024, 2}, {64 * 1024, 8}, {128 * 1024, 8}, {256 * 1024, 16}};
+static const table_row noted_half_table[TABLE_ROWS] = {{32 * 1024, 2}, {64 * 1024, 4}, {128 * 1024, 8}, {256 * 1024, 16}, {256 * 1024, 16}};
+
+/* Where it was seen to be sooner (docs/results): whole vectors, full blocks, float32 of more than two of them, 16-bit types in clusters; and unless it is asked
+ * for, more rows than run at a time. The kernel of choose_rows otherwise. */
+static void choose_notes(const softmax_job *job, const cuda_device *device, cuda_kernel wanted, cuda_shape *shape)
+{
+    int half = element_bytes(job->x.type) == 2, blocks = (int)((job->columns + SOFTMAX_BLOCK_COLUMNS - 1) / SOFTMAX_BLOCK_COLUMNS), warps;
+    const table_row *row = half ? noted_half_table : noted_float32_table;
+    if (device->capability < 90 || !shape->vectors || !shape->full_blocks || job->columns <= (half ? 16 : 2) * 1024)
+        return;
+    while (job->columns > row->columns)
+        row++;
+    if ((wanted == CUDA_BLOCK && row->cluster > 1) || (wanted == CUDA_CLUSTER && row->cluster == 1) || job->rows > INT32_MAX / row->cluster ||
+        (wanted == CUDA_ANY_KERNEL && job->rows * row->cluster <= 4 * device->multiprocessors))
+        return;
+    warps = (blocks + row->cluster - 1) / row->cluster;
+    shape->kernel = row->cluster > 1 ? CUDA_CLUSTER : CUDA_BLOCK;
+    shape->noted = 1;
+    shape->cluster = row->cluster;
+    shape->warps = warps;
+    shape->rows = 1;
+    shape->ahead = RESIDENT_WARPS / (warps + 1) * device->multiprocessors / row->cluster / 2;
+}
+
 /* ---- A row over the whole GPU ---------------------------------------------------------------------------------------- */
 
 #define MOST_COLUMNS (1 << 28) /* the limbs of more might reach 2^52 */
@@ -323,6 +350,7 @@ int softmax_cuda_choose(const softmax_job *job, const cuda_device *device, cuda_
             return 1;
         if (rows && choose_rows(job, device, wanted, job->x.type == ELEMENT_FLOAT32 ? float32_table : half_table, shape)) {
             refine_rows(job, device, shape);
+            choose_notes(job, device, wanted, shape);
             return 1;
         }
         if (wanted == CUDA_THREE_PASS || ((any ? blocks_of(job) > 0 : wanted == CUDA_ONLINE) && job->columns <= MOST_COLUMNS)) {

@@ -34,6 +34,7 @@ typedef struct cuda_shape {
     int warps;   /* in a thread block */
     int cluster; /* thread blocks of a row */
     int rows;    /* CUDA_BLOCK: rows of a thread block */
+    int noted;   /* one more warp, that reads the rows out */
     int ahead;   /* a row (CUDA_WARP: a thread block's rows) is on its way to the L2 cache so many before its turn; 0: not */
     int stages;  /* of rows on their way in shared memory; 0: none */
     int turns;   /* without stages: rows that a thread block takes one after another */

@@ -20,6 +20,10 @@ cudaError_t softmax_cuda_rows_bfloat16(const softmax_job *job, const cuda_shape 
 cudaError_t softmax_cuda_options_float32(const softmax_job *job, const cuda_shape *shape);
 cudaError_t softmax_cuda_options_float16(const softmax_job *job, const cuda_shape *shape);
 cudaError_t softmax_cuda_options_bfloat16(const softmax_job *job, const cuda_shape *shape);
+/* noted_*.cu: the same by a warp more, that reads the rows out */
+cudaError_t softmax_cuda_noted_float32(const softmax_job *job, const cuda_shape *shape);
+cudaError_t softmax_cuda_noted_float16(const softmax_job *job, const cuda_shape *shape);
+cudaError_t softmax_cuda_noted_bfloat16(const softmax_job *job, const cuda_shape *shape);
 /* scores_*.cu: rows in registers with any options and strides; results of that type, the scores' type may be another beside float32 */
 cudaError_t softmax_cuda_scores_float32(const softmax_job *job, const cuda_shape *shape);
 cudaError_t softmax_cuda_scores_float16(const softmax_job *job, const cuda_shape *shape);

@@ -56,11 +56,8 @@ template <arithmetic KIND> static __device__ __forceinline__ float add_term(floa
 /* Whether a note tells of scores that the fast terms are not for. */
 static __device__ __forceinline__ bool is_slow(const block_note &n) { return fabsf(n.maximum) >= TERM32_LIMIT && fabsf(n.maximum) < INFINITY; }
 
-/* The block's sums from each lane's two largest and scores; KEEP_SCORES: z stay as they are, else they become v. count: its columns; of PARTS
- * parts those without any are left out, which costs full blocks 2 to 4 % of their speed. EDGE: one more, beside the count. */
-template <arithmetic KIND, int N, int EDGE, bool KEEP_SCORES, int PARTS>
-static __device__ __forceinline__ block_sums sum_block(float first, float second, float *z, int count) {
-    const int in_part = N / PARTS;
+/* A block's maximum and kb from each lane's two largest. */
+static __device__ __forceinline__ block_sums top_of_block(float first, float second) {
     block_sums s;
     uint32_t key = order_of(first), top = __reduce_max_sync(EVERY_LANE, key);
     uint32_t owners = __ballot_sync(EVERY_LANE, key == top);
@@ -70,6 +67,15 @@ static __device__ __forceinline__ block_sums sum_block(float first, float second
     s.maximum_low = 0.0f;
     const float maximum = s.maximum == -INFINITY ? 0.0f : s.maximum;
     s.kb = term32_exponent(fmaxf(second, maximum - TERM32_SPREAD));
+    s.high = s.low = 0;
+    return s;
+}
+
+/* Its sums from each lane's scores; KEEP_SCORES: z stay as they are, else they become v. count: its columns; of PARTS parts those without any are
+ * left out, which costs full blocks 2 to 4 % of their speed. EDGE: one more, beside the count. */
+template <arithmetic KIND, int N, int EDGE, bool KEEP_SCORES, int PARTS>
+static __device__ __forceinline__ void add_terms(block_sums &s, float *z, int count) {
+    const int in_part = N / PARTS;
     const float magic = TERM32_MAGIC + SOFTMAX_BIAS - s.kb, floor_score = term32_floor(s.kb);
     uint32_t high = 0, low = 0, taken = 32 * EDGE;
     if (EDGE) {
@@ -88,6 +94,12 @@ static __device__ __forceinline__ block_sums sum_block(float first, float second
     }
     s.high = __reduce_add_sync(EVERY_LANE, high) - taken * float_bits(TERM32_HIGH);
     s.low = __reduce_add_sync(EVERY_LANE, low) - taken * float_bits(TERM32_LOW);
+}
+
+template <arithmetic KIND, int N, int EDGE, bool KEEP_SCORES, int PARTS>
+static __device__ __forceinline__ block_sums sum_block(float first, float second, float *z, int count) {
+    block_sums s = top_of_block(first, second);
+    add_terms<KIND, N, EDGE, KEEP_SCORES, PARTS>(s, z, count);
     return s;
 }
 
@@ -220,6 +232,11 @@ template <arithmetic KIND> static __device__ __forceinline__ register_factor fac
         if (n.maximum == r.maximum && n.maximum_low == r.maximum_low) f.cut = fmaf(n.top, f.hi, n.top * f.lo);
     }
     return f;
+}
+
+/* Whether nothing but factors are needed. A block without scores has the factor 0. */
+template <arithmetic KIND> static __device__ __forceinline__ bool is_usual(const register_factor &f, const block_note &n) {
+    return n.maximum == -INFINITY || (KIND == ARITHMETIC_32 ? !f.is_far : f.is_plain);
 }
 
 /* y = v factor, flushed to +0 where it is below 2^-126 once it is rounded as if exponents had no end. */

@@ -106,6 +106,9 @@ static cudaError_t launch(const softmax_job *job, const cuda_shape *shape)
     static const launcher rows[] = {[ELEMENT_FLOAT32] = softmax_cuda_rows_float32,
                                     [ELEMENT_FLOAT16] = softmax_cuda_rows_float16,
                                     [ELEMENT_BFLOAT16] = softmax_cuda_rows_bfloat16};
+    static const launcher noted[] = {[ELEMENT_FLOAT32] = softmax_cuda_noted_float32,
+                                     [ELEMENT_FLOAT16] = softmax_cuda_noted_float16,
+                                     [ELEMENT_BFLOAT16] = softmax_cuda_noted_bfloat16};
     static const launcher scores[] = {[ARITHMETIC_32] = softmax_cuda_scores_float32,
                                       [ARITHMETIC_FLOAT16] = softmax_cuda_scores_float16,
                                       [ARITHMETIC_BFLOAT16] = softmax_cuda_scores_bfloat16};
@@ -133,7 +136,9 @@ static cudaError_t launch(const softmax_job *job, const cuda_shape *shape)
     case CUDA_CLUSTER:
         if (shape->options)
             return options[job->x.type](job, shape);
-        return shape->scores ? scores[job->kind](job, shape) : rows[job->x.type](job, shape);
+        if (shape->scores)
+            return scores[job->kind](job, shape);
+        return shape->noted ? noted[job->x.type](job, shape) : rows[job->x.type](job, shape);
     default:
         return softmax_cuda_generic_forward(job, shape);
     }

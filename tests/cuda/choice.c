@@ -48,8 +48,8 @@ static void by_width(void)
         int vectors, warps, cluster;
     } on_h200[] = {{1, "warp", 0, 0, 0},          {64, "warp", 1, 0, 0},        {1024, "warp", 1, 0, 0},
                    {1025, "block", 0, 2, 1},      {4096, "block", 1, 4, 1},     {16384, "block", 1, 16, 1},
-                   {16388, "cluster", 1, 3, 8},   {50257, "cluster", 0, 7, 8},  {65536, "cluster", 1, 8, 8},
-                   {131072, "cluster", 1, 8, 16}, {262144, "cluster", 1, 16, 16}, {262145, "online", 0, 0, 0}};
+                   {16388, "cluster", 1, 9, 2},   {50257, "cluster", 0, 7, 8},  {65536, "cluster", 1, 8, 8},
+                   {131072, "cluster", 1, 16, 8}, {262144, "cluster", 1, 16, 16}, {262145, "online", 0, 0, 0}};
     for (size_t i = 0; i < sizeof on_h200 / sizeof *on_h200; i++) {
         softmax_job job = contiguous(OPERATION_SOFTMAX, ELEMENT_FLOAT32, 1000, on_h200[i].columns, 0);
         EXPECT(job, h200, CUDA_ANY_KERNEL, on_h200[i].kernel, on_h200[i].vectors, on_h200[i].warps, on_h200[i].cluster);
@@ -182,6 +182,32 @@ static void by_detail(void)
     CHECK(softmax_cuda_choose(&job, &h200, CUDA_ANY_KERNEL, &s) && !s.edges && !s.vectors, "edges that differ");
 }
 
+/* Rows that a warp of their own reads out: of whole vectors and full blocks, where there are more than run at a time or the kernel is asked for. */
+static void by_notes(void)
+{
+    static const struct {
+        element type;
+        int64_t rows, columns, shift;
+        cuda_kernel wanted;
+        int noted, warps, cluster;
+    } made[] = {{ELEMENT_FLOAT32, 1000, 2048, 0, CUDA_ANY_KERNEL, 0, 2, 1},    {ELEMENT_FLOAT32, 1000, 4096, 0, CUDA_ANY_KERNEL, 1, 4, 1},
+                {ELEMENT_FLOAT32, 528, 4096, 0, CUDA_ANY_KERNEL, 0, 4, 1},     {ELEMENT_FLOAT32, 16, 4096, 0, CUDA_BLOCK, 1, 4, 1},
+                {ELEMENT_FLOAT32, 1000, 4096, 1, CUDA_ANY_KERNEL, 0, 4, 1},    {ELEMENT_FLOAT32, 1000, 3200, 0, CUDA_ANY_KERNEL, 0, 4, 1},
+                {ELEMENT_FLOAT32, 16, 262144, 0, CUDA_ANY_KERNEL, 0, 16, 16},  {ELEMENT_FLOAT32, 16, 32768, 0, CUDA_CLUSTER, 1, 16, 2},
+                {ELEMENT_BFLOAT16, 1000, 16384, 0, CUDA_ANY_KERNEL, 0, 8, 2},  {ELEMENT_BFLOAT16, 1000, 32768, 0, CUDA_ANY_KERNEL, 1, 16, 2},
+                {ELEMENT_FLOAT16, 1000, 65536, 0, CUDA_ANY_KERNEL, 1, 16, 4},  {ELEMENT_FLOAT16, 1000, 128256, 0, CUDA_ANY_KERNEL, 1, 16, 8},
+                {ELEMENT_BFLOAT16, 1000, 202048, 0, CUDA_ANY_KERNEL, 1, 13, 16}, {ELEMENT_BFLOAT16, 1000, 50257, 0, CUDA_ANY_KERNEL, 0, 7, 8}};
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
+        softmax_job job = contiguous(OPERATION_SOFTMAX, made[i].type, made[i].rows, made[i].columns, made[i].shift);
+        cuda_shape s;
+        int found = softmax_cuda_choose(&job, &h200, made[i].wanted, &s);
+        CHECK(found && s.noted == made[i].noted && s.warps == made[i].warps && s.cluster == made[i].cluster, "case %zu: noted %d, %d warps, %d thread blocks", i,
+              s.noted, s.warps, s.cluster);
+        if (softmax_cuda_choose(&job, &a100, made[i].wanted, &s))
+            CHECK(!s.noted, "case %zu: notes without gates", i);
+    }
+}
+
 /* A row without columns has a logsumexp; it takes no kernel whose thread blocks would be empty. */
 static void without_columns(void)
 {
@@ -259,6 +285,7 @@ int main(void)
     by_width();
     by_layout();
     by_detail();
+    by_notes();
     by_scratch();
     by_axis();
     by_name();

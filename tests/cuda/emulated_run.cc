@@ -63,6 +63,10 @@ static cudaError_t launch_forward(const softmax_job *job, const cuda_shape *shap
         return type == ELEMENT_FLOAT32   ? softmax_cuda_short_float32(job, shape)
                : type == ELEMENT_FLOAT16 ? softmax_cuda_short_float16(job, shape)
                                          : softmax_cuda_short_bfloat16(job, shape);
+    if (shape->noted)
+        return type == ELEMENT_FLOAT32   ? softmax_cuda_noted_float32(job, shape)
+               : type == ELEMENT_FLOAT16 ? softmax_cuda_noted_float16(job, shape)
+                                         : softmax_cuda_noted_bfloat16(job, shape);
     return type == ELEMENT_FLOAT32   ? softmax_cuda_rows_float32(job, shape)
            : type == ELEMENT_FLOAT16 ? softmax_cuda_rows_float16(job, shape)
                                      : softmax_cuda_rows_bfloat16(job, shape);
