@@ -63,19 +63,17 @@ static void NAME(add_unusual_block)(NAME(batch_sum) *sum, const NAME(block) *blo
 /* row_sum_add of a block whose maximum's exponential is e 2^k. */
 static ALWAYS_INLINE void NAME(add_usual_block)(NAME(batch_sum) *sum, const NAME(block) *block, double e, double k) {
     row_state *row = &sum->state;
-    power other;
-    other.f.hi = e;
-    other.f.lo = 0.0;
-    other.k = (int64_t)k;
+    const power its = {(int64_t)k, {e, 0.0}};
+    power lower = its;
     NAME(add_rest)(&row->rest, block);
-    if (!(block->maximum.high > row->maximum.high)) {
-        accumulator_add(&row->rest, (int64_t)(other.f.hi * 0x1p52), other.k - 52);
-        return;
+    if (row->maximum.high == -(double)INFINITY || score_is_above(block->maximum, row->maximum)) {
+        const int was_empty = row->maximum.high == -(double)INFINITY;
+        lower = sum->maximum;
+        row->maximum = block->maximum;
+        sum->maximum = its;
+        if (was_empty) return;
     }
-    if (row->maximum.high != -(double)INFINITY)
-        accumulator_add(&row->rest, (int64_t)(sum->maximum.f.hi * 0x1p52), sum->maximum.k - 52);
-    row->maximum = block->maximum;
-    sum->maximum = other;
+    accumulator_add(&row->rest, (int64_t)(lower.f.hi * 0x1p52), lower.k - 52);
 }
 
 /* Blocks of the batch become parts of their rows' sums: block at[j] of row of[j] of the group. */

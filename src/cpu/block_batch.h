@@ -7,14 +7,12 @@ typedef struct NAME(batch) {
     NAME(top) top[LANES];
     NAME(term_row) row[LANES]; /* z, count and v are the caller's */
     NAME(lanes) lanes;
-    INTEGERS top_high; /* the maxima's digits */
-    INTEGERS top_low;
+    NAME(lane_terms) terms;
 } NAME(batch);
 
 /* The largest scores of all blocks, and what the terms need. */
 static void NAME(batch_begin)(NAME(batch) *b, arithmetic kind) {
-    REAL first[LANES], second[LANES], used[LANES], magic[LANES], floor_score[LANES];
-    VECTOR magics;
+    REAL first[LANES], second[LANES], used[LANES];
     NAME(lanes) *s = &b->lanes;
     b->usual = 1;
     for (int i = 0; i < b->blocks; i++) {
@@ -30,15 +28,10 @@ static void NAME(batch_begin)(NAME(batch) *b, arithmetic kind) {
     s->first = V(load)(first);
     s->second = V(load)(second);
     s->usual = V(load)(used);
-    s->kb = NAME(exponent_vector)(V(max)(s->second, V(sub)(s->first, V(set)(SPREAD))));
-    magics = V(sub)(V(set)(MAGIC + SOFTMAX_BIAS), s->kb);
-    V(store)(magic, magics);
-    V(store)(floor_score, NAME(zero_floors)(s->kb, kind));
-    b->top_high = b->top_low = I(zero)();
-    s->top = NAME(term_vector)(s->first, V(set)(0), magics, kind, &b->top_high, &b->top_low);
+    NAME(lane_terms_begin)(s, kind, &b->terms);
     for (int i = 0; i < b->blocks; i++) {
-        b->row[i].magic = magic[i];
-        b->row[i].floor_score = floor_score[i];
+        b->row[i].magic = b->terms.magic[i];
+        b->row[i].floor_score = b->terms.floor_score[i];
     }
 }
 
@@ -49,6 +42,5 @@ static void NAME(batch_digits)(NAME(batch) *b) {
         high[i] = b->row[i].high;
         low[i] = b->row[i].low;
     }
-    b->lanes.high = I(sub)(I(load)(high), I(sub)(b->top_high, I(set)(NAME(bits_of)(HIGH_MAGIC))));
-    b->lanes.low = I(sub)(I(load)(low), I(sub)(b->top_low, I(set)(NAME(bits_of)(LOW_MAGIC))));
+    NAME(lane_terms_end)(&b->lanes, &b->terms, high, low);
 }

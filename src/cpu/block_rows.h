@@ -107,23 +107,17 @@ static void NAME(finish_group)(const NAME(row_group) *g, const softmax_job *job,
  * group before (NULL: none), for stores past the caches must not come many at a time. */
 static void NAME(sum_group)(NAME(row_group) *g, NAME(lanes) *s, const softmax_job *job, NAME(tails) *t, const NAME(row_group) *before, int streams,
                             NAME(line) *line) {
-    const VECTOR zero = V(set)(0);
     const int64_t bytes = element_bytes(job->x.type);
     const int columns = (int)job->columns, keep = job->op == OPERATION_SOFTMAX;
     const int few = TURN_BYTES / (int)(columns * (int)sizeof(REAL)), some = !streams ? g->rows : few < 1 ? 1 : few;
-    REAL magic[LANES], floor_score[LANES];
     BITS high[LANES] = {0}, low[LANES] = {0};
     NAME(term_row) row[LANES];
-    INTEGERS top_high = I(zero)(), top_low = top_high;
-    VECTOR magics;
-    s->kb = NAME(lanes_exponent)(s);
-    magics = V(sub)(V(set)(MAGIC + SOFTMAX_BIAS), s->kb);
-    V(store)(magic, magics);
-    V(store)(floor_score, NAME(zero_floors)(s->kb, job->kind));
-    s->top = NAME(term_vector)(s->first, zero, magics, job->kind, &top_high, &top_low);
+    NAME(lane_terms) terms;
+    NAME(lane_terms_begin)(s, job->kind, &terms);
     for (int i = 0; i < g->rows; i++) {
         const ahead_lines ahead = {(uintptr_t)NAME(group_elements)(g, job, i) + (uintptr_t)(g->rows * columns * bytes), LANES * bytes};
-        NAME(term_row) its = {NAME(group_scores)(g, job, i), keep ? NAME(group_terms)(g, job, i) : NULL, columns - t->columns, magic[i], floor_score[i], ahead, 0, 0};
+        NAME(term_row) its = {NAME(group_scores)(g, job, i), keep ? NAME(group_terms)(g, job, i) : NULL, columns - t->columns, terms.magic[i], terms.floor_score[i],
+                                ahead, 0, 0};
         row[i] = its;
         prefetch_ends(ahead, columns * bytes);
     }
@@ -138,8 +132,7 @@ static void NAME(sum_group)(NAME(row_group) *g, NAME(lanes) *s, const softmax_jo
         high[i] = row[i].high;
         low[i] = row[i].low;
     }
-    s->high = I(sub)(I(load)(high), I(sub)(top_high, I(set)(NAME(bits_of)(HIGH_MAGIC))));
-    s->low = I(sub)(I(load)(low), I(sub)(top_low, I(set)(NAME(bits_of)(LOW_MAGIC))));
+    NAME(lane_terms_end)(s, &terms, high, low);
     if (t->columns)
         NAME(read_two_blocks)(s, &t->lanes, NAME(lane_want_of)(job->op));
     else

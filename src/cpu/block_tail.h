@@ -15,10 +15,6 @@ typedef struct NAME(tails) {
     REAL tile[TAIL_COLUMNS * LANES];
 } NAME(tails);
 
-static inline VECTOR NAME(lanes_exponent)(const NAME(lanes) *s) {
-    return NAME(exponent_vector)(V(max)(s->second, V(sub)(s->first, V(set)(SPREAD))));
-}
-
 /* The tails of `rows` rows, a pitch apart from z on; blocks: their first ones. 0 if some row is not a usual one. least: at most all scores. */
 static int NAME(find_tails)(NAME(tails) *t, const REAL *z, int64_t pitch, int rows, const NAME(lanes) *blocks, VECTOR *least) {
     const int width = (t->columns + LANES - 1) / LANES * LANES;

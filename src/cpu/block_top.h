@@ -42,6 +42,33 @@ static inline int NAME(column_of)(const REAL *z, int count, VECTOR it) {
     return lane < LANES ? i - LANES + lane : i + V(find)(V(load_part)(z + i, count - i, -(REAL)INFINITY), it);
 }
 
+static inline REAL NAME(largest_lane)(VECTOR sizes) {
+    REAL lane[LANES], largest = 0;
+    V(store)(lane, sizes);
+    for (int j = 0; j < LANES; j++) largest = lane[j] > largest ? lane[j] : largest;
+    return largest;
+}
+
+/* first, second and least of the classes' maxima m (NULL: there are none) and the other columns'; the first in all lanes. */
+static ALWAYS_INLINE VECTOR NAME(lanes_to_top)(const VECTOR *m, NAME(largest) all, VECTOR low, NAME(top) *top) {
+    const REAL nothing_at_all = -(REAL)INFINITY;
+    for (int j = 0; m && j < 8; j += 4) {
+        NAME(largest) ab = {V(max)(m[j], m[j + 1]), V(min)(m[j], m[j + 1])}, cd = {V(max)(m[j + 2], m[j + 3]), V(min)(m[j + 2], m[j + 3])};
+        NAME(merge_largest)(&ab, cd.first, cd.second);
+        NAME(merge_largest)(&all, ab.first, ab.second);
+    }
+    for (int step = LANES / 2; step > 0; step /= 2) {
+        NAME(merge_largest)(&all, V(swap)(all.first, step), V(swap)(all.second, step));
+        low = V(lower)(low, V(swap)(low, step));
+    }
+    top->first = V(first)(all.first) + 0; /* -0 is taken as +0: which of equal zeros came first depends on the lanes */
+    top->second = V(first)(all.second);
+    top->least = V(first)(low);
+    top->least = top->least < 0 ? top->least : top->least >= 0 ? 0 : nothing_at_all;
+    top->at = -1;
+    return all.first;
+}
+
 /* Only maxima are kept of the columns with the same place modulo CLASSES; the second is either the largest of the other places or found at the
  * first's own. Scores that are not the elements themselves are left at `to`, low parts at `low_to`; product: as made_scores has it. */
 static ALWAYS_INLINE NAME(top) NAME(top_loop)(const NAME(score_parts) *parts, element type, int form, int count, REAL *to, REAL *low_to,
@@ -57,7 +84,6 @@ static ALWAYS_INLINE NAME(top) NAME(top_loop)(const NAME(score_parts) *parts, el
     const uint8_t *mask = form & SCORES_ASIDE ? parts->mask : NULL;
     REAL aside[CLASSES];
     const int holes = form & (SCORES_MASKED | SCORES_BIASED);
-    const REAL nothing_at_all = -(REAL)INFINITY;
     int i = 0, whole = count / CLASSES * CLASSES;
     for (int j = 0; j < 8; j++) m[j] = nothing;
     for (; i < whole; i += CLASSES) {
@@ -98,31 +124,10 @@ static ALWAYS_INLINE NAME(top) NAME(top_loop)(const NAME(score_parts) *parts, el
         if (!holes) low = V(lower)(low, x);
         ordered = V(still_ordered)(ordered, x, x);
     }
-    if (whole)
-        for (int j = 0; j < 8; j += 4) {
-            NAME(largest) ab = {V(max)(m[j], m[j + 1]), V(min)(m[j], m[j + 1])}, cd = {V(max)(m[j + 2], m[j + 3]), V(min)(m[j + 2], m[j + 3])};
-            NAME(merge_largest)(&ab, cd.first, cd.second);
-            NAME(merge_largest)(&all, ab.first, ab.second);
-        }
-    low = V(lower)(low, low2);
-    if (form & SCORES_BIASED) {
-        REAL sizes[LANES];
-        V(store)(sizes, V(max)(size, size2));
-        *product = 0;
-        for (int j = 0; j < LANES; j++) *product = sizes[j] > *product ? sizes[j] : *product;
-    }
-    for (int step = LANES / 2; step > 0; step /= 2) {
-        NAME(merge_largest)(&all, V(swap)(all.first, step), V(swap)(all.second, step));
-        low = V(lower)(low, V(swap)(low, step));
-    }
-    firsts = all.first;
-    top.first = V(first)(firsts) + 0; /* -0 is taken as +0: which of equal zeros came first depends on the lanes */
-    top.second = V(first)(all.second);
-    top.least = V(first)(low);
-    top.least = top.least < 0 ? top.least : top.least >= 0 ? 0 : nothing_at_all;
+    if (form & SCORES_BIASED) *product = NAME(largest_lane)(V(max)(size, size2));
     top.holes = holes;
     top.has_nan = !V(all_ordered)(ordered) || !V(all_ordered)(ordered2);
-    top.at = -1;
+    firsts = NAME(lanes_to_top)(whole ? m : NULL, all, V(lower)(low, low2), &top);
     if (!top.has_nan && top.second < top.first) {
         int at = V(find_in_eight)(m, firsts);
         if (whole && at < CLASSES)

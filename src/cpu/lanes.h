@@ -44,6 +44,36 @@ static inline void NAME(lanes_begin)(NAME(lanes) *s) {
     s->least = s->down = s->sum;
 }
 
+/* kb of blocks with such largest scores. */
+static inline VECTOR NAME(lanes_exponent)(const NAME(lanes) *s) {
+    return NAME(exponent_vector)(V(max)(s->second, V(sub)(s->first, V(set)(SPREAD))));
+}
+
+/* What fast terms need that are not in lanes themselves: a lane for each block. */
+typedef struct NAME(lane_terms) {
+    REAL magic[LANES];
+    REAL floor_score[LANES];
+    INTEGERS top_high; /* the maxima's digits */
+    INTEGERS top_low;
+} NAME(lane_terms);
+
+/* From the two largest: kb, and the maxima's terms. */
+static ALWAYS_INLINE void NAME(lane_terms_begin)(NAME(lanes) *s, arithmetic kind, NAME(lane_terms) *t) {
+    VECTOR magics;
+    s->kb = NAME(lanes_exponent)(s);
+    magics = V(sub)(V(set)(MAGIC + SOFTMAX_BIAS), s->kb);
+    V(store)(t->magic, magics);
+    V(store)(t->floor_score, NAME(zero_floors)(s->kb, kind));
+    t->top_high = t->top_low = I(zero)();
+    s->top = NAME(term_vector)(s->first, s->first_low, magics, kind, &t->top_high, &t->top_low);
+}
+
+/* The sums of all digits become those without the maxima's. */
+static ALWAYS_INLINE void NAME(lane_terms_end)(NAME(lanes) *s, const NAME(lane_terms) *t, const BITS *high, const BITS *low) {
+    s->high = I(sub)(I(load)(high), I(sub)(t->top_high, I(set)(NAME(bits_of)(HIGH_MAGIC))));
+    s->low = I(sub)(I(load)(low), I(sub)(t->top_low, I(set)(NAME(bits_of)(LOW_MAGIC))));
+}
+
 /* Takes in `count` more columns. */
 APART void NAME(lanes_scan)(NAME(lanes) *s, const REAL *tile, int count) {
     VECTOR first = s->first, second = s->second, sum = s->sum;
@@ -199,15 +229,14 @@ static void NAME(lanes_terms_apart)(NAME(lanes) *s, REAL *tile, int count, VECTO
 
 /* From the two largest to the terms. What the caller wants next is prefetched meanwhile, a line a column. */
 APART void NAME(lanes_sum)(NAME(lanes) *s, const softmax_job *job, REAL *tile, const REAL *lows, int count, int keep, const char *ahead, int64_t stride) {
-    VECTOR zero = V(set)(0), magics, floors, near;
+    VECTOR zero = V(set)(0), magics, floors;
     INTEGERS high = I(zero)(), low = high, fixed;
     arithmetic kind = job->kind;
     s->first = V(add)(s->first, zero);
     if (vm_any(V(or_nan)(V(or_at_least)(vm_none(), V(abs)(s->first), V(set)(WIDE_FROM)), s->sum)))
         NAME(lanes_classify)(s, job, tile, lows != NULL, count);
     if (lows) NAME(lanes_first_low)(s, tile, lows, count);
-    near = V(max)(s->second, V(sub)(s->first, V(set)(SPREAD)));
-    s->kb = NAME(exponent_vector)(near);
+    s->kb = NAME(lanes_exponent)(s);
     magics = V(sub)(V(set)(MAGIC + SOFTMAX_BIAS), s->kb);
     floors = NAME(floor_vector)(s->kb);
     if (s->wide) {

@@ -9,6 +9,14 @@
 
 #include "row_operands.h"
 
+/* sysconf's names, where it has them. */
+#if defined(_SC_LEVEL3_CACHE_SIZE)
+#define SECOND_LEVEL _SC_LEVEL2_CACHE_SIZE
+#define THIRD_LEVEL _SC_LEVEL3_CACHE_SIZE
+#else
+#define SECOND_LEVEL (-1)
+#define THIRD_LEVEL (-1)
+#endif
 #define LAST_CACHE_MOST (32L << 20) /* what one core has of it; in virtual machines glibc may count the whole machine's (320 MB where it is 32) */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -26,17 +34,20 @@ static __attribute__((destructor)) void delete_key(void) {
     pthread_key_delete(scratch_key);
 }
 
+/* What the system reports, asked for once and then in *known: from least to most; `otherwise` if it does not tell. */
+static long cache_bytes(atomic_long *known, int name, long otherwise, long least, long most) {
+    long bytes = atomic_load_explicit(known, memory_order_relaxed);
+    if (bytes > 0) return bytes;
+    bytes = name >= 0 ? sysconf(name) : 0;
+    if (bytes <= 0) bytes = otherwise;
+    bytes = bytes > most ? most : bytes < least ? least : bytes;
+    atomic_store_explicit(known, bytes, memory_order_relaxed);
+    return bytes;
+}
+
 int64_t softmax_cpu_scratch_bytes(void) {
     static atomic_long known;
-    long bytes = atomic_load_explicit(&known, memory_order_relaxed);
-    if (bytes > 0) return bytes;
-#if defined(_SC_LEVEL2_CACHE_SIZE)
-    bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
-#endif
-    if (bytes <= 0) bytes = SCRATCH_MOST / 2;
-    bytes = bytes > SCRATCH_MOST ? SCRATCH_MOST : bytes < SCRATCH_LEAST ? SCRATCH_LEAST : bytes / 4096 * 4096;
-    atomic_store_explicit(&known, bytes, memory_order_relaxed);
-    return bytes;
+    return cache_bytes(&known, SECOND_LEVEL, SCRATCH_MOST / 2, SCRATCH_LEAST, SCRATCH_MOST) / 4096 * 4096;
 }
 
 void *softmax_cpu_scratch(void) {
@@ -55,14 +66,7 @@ void *softmax_cpu_scratch(void) {
 
 static int64_t last_cache_bytes(void) {
     static atomic_long known;
-    long bytes = atomic_load_explicit(&known, memory_order_relaxed);
-    if (bytes > 0) return bytes;
-#if defined(_SC_LEVEL3_CACHE_SIZE)
-    bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
-#endif
-    if (bytes <= 0 || bytes > LAST_CACHE_MOST) bytes = LAST_CACHE_MOST;
-    atomic_store_explicit(&known, bytes, memory_order_relaxed);
-    return bytes;
+    return cache_bytes(&known, THIRD_LEVEL, LAST_CACHE_MOST, 1, LAST_CACHE_MOST);
 }
 
 int softmax_cpu_is_large(const softmax_job *job) {

@@ -99,7 +99,6 @@ static void NAME(begin_option_batch)(NAME(option_batch) *b, NAME(option_group) *
     s->first = V(load)(b->first);
     s->second = V(load)(second);
     s->first_low = V(load)(b->first_low);
-    s->kb = NAME(exponent_vector)(V(max)(s->second, V(sub)(s->first, V(set)(SPREAD))));
 }
 
 static ahead_lines NAME(option_ahead)(const NAME(source) *source, int64_t c) {
@@ -110,24 +109,6 @@ static ahead_lines NAME(option_ahead)(const NAME(source) *source, int64_t c) {
         ahead.step = LANES * x->column_stride;
     }
     return ahead;
-}
-
-static void NAME(add_option_block)(NAME(batch_sum) *sum, const NAME(block) *block, double e, double k) {
-    row_state *row = &sum->state;
-    power its, other;
-    its.f.hi = e;
-    its.f.lo = 0.0;
-    its.k = (int64_t)k;
-    other = its;
-    NAME(add_rest)(&row->rest, block);
-    if (row->maximum.high == -(double)INFINITY || score_is_above(block->maximum, row->maximum)) {
-        int was_empty = row->maximum.high == -(double)INFINITY;
-        other = sum->maximum;
-        row->maximum = block->maximum;
-        sum->maximum = its;
-        if (was_empty) return;
-    }
-    accumulator_add(&row->rest, (int64_t)(other.f.hi * 0x1p52), other.k - 52);
 }
 
 /* Digits and maxima of a usual batch become parts of their rows' sums. */
@@ -155,7 +136,7 @@ static void NAME(add_option_batch)(NAME(option_batch) *b, NAME(option_group) *g,
             block.top = top[j];
             NAME(set_rest)(&block, b->high[j], b->low[j]);
             if (row->usual)
-                NAME(add_option_block)(row, &block, e[j], k[j]);
+                NAME(add_usual_block)(row, &block, e[j], k[j]);
             else
                 NAME(add_unusual_block)(row, &block, job->kind);
         }
@@ -179,36 +160,32 @@ static void NAME(run_unusual_block)(NAME(option_batch) *b, int j, NAME(option_gr
 /* Terms and sums of a batch, in turn with the results of the group before (NULL: none). */
 static void NAME(run_option_batch)(NAME(option_batch) *b, NAME(option_group) *g, NAME(batch_sum) *sum, const softmax_job *job,
                                    const NAME(option_group) *before, REAL *kept, int streams) {
-    REAL magic[LANES], floors[LANES];
-    INTEGERS top_high = I(zero)(), top_low = top_high;
-    NAME(lanes) *s = &b->lanes;
+    const int keep = job->op == OPERATION_SOFTMAX;
+    NAME(lane_terms) terms;
     NAME(begin_option_batch)(b, g, job);
-    if (b->usual) {
-        const VECTOR magics = V(sub)(V(set)(MAGIC + SOFTMAX_BIAS), s->kb);
-        V(store)(magic, magics);
-        V(store)(floors, NAME(zero_floors)(s->kb, job->kind));
-        s->top = NAME(term_vector)(s->first, s->first_low, magics, job->kind, &top_high, &top_low);
+    if (!b->usual) {
+        for (int j = 0; j < b->blocks; j++) {
+            if (before) NAME(finish_option_block)(before, job, kept, b->of[j], b->at[j], streams);
+            NAME(run_unusual_block)(b, j, g, sum, job, keep ? NAME(option_terms)(g, kept, b->of[j], b->at[j]) : NULL);
+        }
+        return;
     }
+    NAME(lane_terms_begin)(&b->lanes, job->kind, &terms);
     for (int j = 0; j < b->blocks; j++) {
         const NAME(block_view) *view = &b->view[j];
         const int i = b->of[j], block = b->at[j], count = NAME(seen_columns)(g, job, i, block);
-        REAL *v = job->op == OPERATION_SOFTMAX ? NAME(option_terms)(g, kept, i, block) : NULL;
+        REAL *v = keep ? NAME(option_terms)(g, kept, i, block) : NULL;
         const ahead_lines ahead = NAME(option_ahead)(&g->source[i], (int64_t)block * SOFTMAX_BLOCK_COLUMNS);
         if (before) NAME(finish_option_block)(before, job, kept, i, block, streams);
-        if (!b->usual)
-            NAME(run_unusual_block)(b, j, g, sum, job, v);
-        else if (b->top[j].first == -(REAL)INFINITY)
-            continue;
-        else if (view->mask)
-            NAME(seen_terms)(view->z, view->mask, count, magic[j], floors[j], ahead, v, job->kind, &b->high[j], &b->low[j]);
+        if (b->top[j].first == -(REAL)INFINITY) continue;
+        if (view->mask)
+            NAME(seen_terms)(view->z, view->mask, count, terms.magic[j], terms.floor_score[j], ahead, v, job->kind, &b->high[j], &b->low[j]);
         else
-            NAME(terms)(view->z, view->low, count, magic[j], floors[j], ahead, v, job->kind, &b->high[j], &b->low[j]);
+            NAME(terms)(view->z, view->low, count, terms.magic[j], terms.floor_score[j], ahead, v, job->kind, &b->high[j], &b->low[j]);
     }
-    if (!b->usual) return;
-    s->high = I(sub)(I(load)(b->high), I(sub)(top_high, I(set)(NAME(bits_of)(HIGH_MAGIC))));
-    s->low = I(sub)(I(load)(b->low), I(sub)(top_low, I(set)(NAME(bits_of)(LOW_MAGIC))));
-    I(store)(b->high, s->high);
-    I(store)(b->low, s->low);
+    NAME(lane_terms_end)(&b->lanes, &terms, b->high, b->low);
+    I(store)(b->high, b->lanes.high);
+    I(store)(b->low, b->lanes.low);
     NAME(add_option_batch)(b, g, sum, job);
 }
 

@@ -30,10 +30,9 @@ static int NAME(option_top)(const softmax_job *job, const place *p, NAME(option_
 static void NAME(option_sums)(const softmax_job *job, const NAME(option_row) *row, int rows, NAME(lanes) *s) {
     const int keep = job->op == OPERATION_SOFTMAX;
     const int64_t stride = job->x.row_stride[job->dimensions - 1];
-    REAL first[LANES], second[LANES], first_low[LANES], used[LANES], magic[LANES], floor_score[LANES];
+    REAL first[LANES], second[LANES], first_low[LANES], used[LANES];
     BITS high[LANES] = {0}, low[LANES] = {0};
-    INTEGERS top_high = I(zero)(), top_low = top_high;
-    VECTOR magics;
+    NAME(lane_terms) terms;
     for (int i = 0; i < LANES; i++) {
         first[i] = second[i] = first_low[i] = used[i] = 0;
         if (i >= rows || row[i].empty) continue;
@@ -47,21 +46,16 @@ static void NAME(option_sums)(const softmax_job *job, const NAME(option_row) *ro
     s->second = V(load)(second);
     s->first_low = V(load)(first_low);
     s->usual = V(load)(used);
-    s->kb = NAME(exponent_vector)(V(max)(s->second, V(sub)(s->first, V(set)(SPREAD))));
-    magics = V(sub)(V(set)(MAGIC + SOFTMAX_BIAS), s->kb);
-    V(store)(magic, magics);
-    V(store)(floor_score, NAME(zero_floors)(s->kb, job->kind));
-    s->top = NAME(term_vector)(s->first, s->first_low, magics, job->kind, &top_high, &top_low);
+    NAME(lane_terms_begin)(s, job->kind, &terms);
     for (int i = 0; i < rows; i++) {
         const NAME(option_row) *r = &row[i];
         const ahead_lines ahead = {(uintptr_t)r->x + (uintptr_t)(rows * stride), LANES * element_bytes(job->x.type)};
         if (r->view.mask && !r->empty)
-            NAME(seen_terms)(r->view.z, r->view.mask, r->count, magic[i], floor_score[i], ahead, keep ? r->v : NULL, job->kind, &high[i], &low[i]);
+            NAME(seen_terms)(r->view.z, r->view.mask, r->count, terms.magic[i], terms.floor_score[i], ahead, keep ? r->v : NULL, job->kind, &high[i], &low[i]);
         else if (!r->empty)
-            NAME(terms)(r->view.z, r->view.low, r->count, magic[i], floor_score[i], ahead, keep ? r->v : NULL, job->kind, &high[i], &low[i]);
+            NAME(terms)(r->view.z, r->view.low, r->count, terms.magic[i], terms.floor_score[i], ahead, keep ? r->v : NULL, job->kind, &high[i], &low[i]);
     }
-    s->high = I(sub)(I(load)(high), I(sub)(top_high, I(set)(NAME(bits_of)(HIGH_MAGIC))));
-    s->low = I(sub)(I(load)(low), I(sub)(top_low, I(set)(NAME(bits_of)(LOW_MAGIC))));
+    NAME(lane_terms_end)(s, &terms, high, low);
     NAME(read_lanes)(s, 1, job->kind, NAME(lane_want_of)(job->op));
 }
 
