@@ -4,6 +4,7 @@
 #include "oracle/random_rows.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <softmax.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,21 @@ static void fill(const float_format *format, char *x, int64_t columns, random_so
     }
 }
 
+/* Whether the first row is of probabilities, or their logarithms, in the order of its scores: zeros, equal and untouched results are none. */
+static bool is_distribution(const float_format *format, const char *x, const char *y, int64_t columns, bool logarithms)
+{
+    double sum = 0, least = INFINITY, most = -INFINITY;
+    for (int64_t j = 0; j < columns; j++) {
+        const double value = format_load(format, y, j), step = j == 0 ? 0 : format_load(format, x, j) - format_load(format, x, j - 1);
+        if (fabs(step) > 1 && (value - format_load(format, y, j - 1)) * step < 0)
+            return false;
+        sum += logarithms ? exp(value) : value;
+        least = value < least ? value : least;
+        most = value > most ? value : most;
+    }
+    return fabs(sum - 1) < 0.05 && least < most;
+}
+
 typedef softmax_status (*call)(softmax_type, int64_t, int64_t, const void *, void *, const softmax_options *);
 
 static void compare(const float_format *format, softmax_type type, int64_t columns, call run, const char *name)
@@ -40,6 +56,7 @@ static void compare(const float_format *format, softmax_type type, int64_t colum
     fill(format, x, columns, &source);
     memcpy(apart + format->bytes, x, bytes);
     CHECK(run(type, ROWS, columns, x, y, NULL) == SOFTMAX_OK, "%s", name);
+    CHECK(is_distribution(format, x, y, columns, run == softmax_log_softmax_rows), "%s of %ld columns of %s is none", name, (long)columns, format->name);
     CHECK(run(type, ROWS, columns, apart + format->bytes, results + format->bytes, NULL) == SOFTMAX_OK, "%s, one element on", name);
     CHECK(memcmp(y, results + format->bytes, bytes) == 0, "%s of %ld columns of %s depends on where rows begin", name, (long)columns, format->name);
     CHECK(run(type, ROWS, columns, x, x, NULL) == SOFTMAX_OK && memcmp(x, y, bytes) == 0, "%s of %ld columns of %s in place", name, (long)columns, format->name);

@@ -61,6 +61,10 @@ static void compare(const float_format *format, int64_t columns)
     CHECK(at == elements, "%s, %ld columns: element (%ld, %ld) is %a in a mean and %a in a loss a row", format->name, (long)columns,
           (long)(at / columns), (long)(at % columns), at < elements ? format_load(format, mean, at) : 0,
           at < elements ? format_load(format, each, at) : 0);
+    for (int64_t j = 0; j < columns; j++) /* of the first row: neither zeros nor one value, nor what was there before */
+        CHECK(j == targets[0] ? format_load(format, mean, j) < 0 : format_load(format, mean, j) >= 0 && format_load(format, mean, j) < 1.0 / KEPT,
+              "%s, %ld columns: the gradient of column %ld is %a, the target is %ld", format->name, (long)columns, (long)j, format_load(format, mean, j),
+              (long)targets[0]);
     CHECK(loss_of_mean != loss_of_mean, "%s, %ld columns: a mean over a row with NaN is %a", format->name, (long)columns, (double)loss_of_mean);
     free(x);
     free(mean);

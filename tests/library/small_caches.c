@@ -12,6 +12,7 @@
 
 static long second_level;
 static size_t allocated;
+static int wrong;
 
 long sysconf(int name) {
     static long (*next)(int);
@@ -52,12 +53,13 @@ static uint64_t hash_of(int64_t rows, int64_t columns, uint64_t hash) {
         options.threads = 1;
         options.streaming = streaming;
         status |= softmax_softmax_rows(SOFTMAX_FLOAT32, rows, columns, x, y, &options);
+        wrong |= !(x[0] < x[1] && y[0] < y[1] && y[1] < 1); /* neither zeros nor one value everywhere */
         hash = hashed(hash, y, (size_t)count * sizeof *y);
         status |= softmax_softmax(&in, &out, 0, &options);
         hash = hashed(hash, y, (size_t)count * sizeof *y);
         status |= softmax_cross_entropy(&logits, &targets, &loss_tensor, &gradient, 1, &options);
         hash = hashed(hashed(hash, y, (size_t)count * sizeof *y), &loss, sizeof loss);
-        if (status != SOFTMAX_OK) hash = 0;
+        wrong |= status != SOFTMAX_OK;
     }
     free(target);
     free(x);
@@ -76,8 +78,9 @@ static uint64_t hash_with(long bytes) {
         for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) hash = hash_of(shapes[i][0], shapes[i][1], hash);
         if (allocated == 0 || allocated > (size_t)bytes) {
             printf("second-level cache of %ld bytes: %zu bytes of scratch memory\n", bytes, allocated);
-            hash = 0;
+            wrong = 1;
         }
+        if (wrong) hash = 0;
         fflush(stdout);
         _exit(write(ends[1], &hash, sizeof hash) != sizeof hash);
     }
