@@ -24,7 +24,7 @@ demo: setup all ## softmax on real scores, with proof beside it
 	@bash examples/demo.sh
 
 check: setup ## every test (native, sanitizers, 64-bit Arm under qemu, an outside project, fuzzers, Python)
-	@$(CHECK) native address thread aarch64 fuzz python
+	@$(CHECK) native python address fuzz thread aarch64
 
 check-native check-address check-thread check-aarch64 check-fuzz check-python: check-%: setup ## one part of check
 	@$(CHECK) $*
