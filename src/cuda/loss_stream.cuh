@@ -36,34 +36,33 @@ typedef struct stream_room {
 
 /* ---- A block of columns ----------------------------------------------------------------------------------------------------------------------- */
 
-/* The largest of a lane's scores, NaN where there is one; of 16-bit ones the least too. */
-template <int TYPE, int VECTORS> static __device__ __forceinline__ void extremes_of(const piece<TYPE, VECTORS> &p, float &most, float &least) {
-    const int words = VECTORS * 4;
+/* The largest of a lane's scores, NaN where there is one. */
+template <int VECTORS> static __device__ __forceinline__ void extremes_of(const piece<ELEMENT_FLOAT32, VECTORS> &p, float &most, float &least) {
+    float m[4];
     least = -INFINITY;
-    if (TYPE == ELEMENT_FLOAT32) {
-        float m[4];
 #pragma unroll
-        for (int i = 0; i < 4; i++) m[i] = p.get(i);
+    for (int i = 0; i < 4; i++) m[i] = p.get(i);
 #pragma unroll
-        for (int i = 4; i < words; i++) m[i % 4] = max_or_nan(m[i % 4], p.get(i));
-        most = max_or_nan(max_or_nan(m[0], m[1]), max_or_nan(m[2], m[3]));
-        return;
-    }
-    uint32_t a[words / 2], b[words / 2];
+    for (int i = 4; i < 4 * VECTORS; i++) m[i % 4] = max_or_nan(m[i % 4], p.get(i));
+    most = max_or_nan(max_or_nan(m[0], m[1]), max_or_nan(m[2], m[3]));
+}
+
+/* The same of 16-bit scores, and the least. */
+template <int TYPE, int VECTORS> static __device__ __forceinline__ void extremes_of(const piece<TYPE, VECTORS> &p, float &most, float &least) {
+    const int half = VECTORS * 2;
+    uint32_t a[half], b[half];
     float a2[2], b2[2];
 #pragma unroll
-    for (int i = 0; i < words / 2; i++) a[i] = b[i] = p.word[i];
-#pragma unroll
-    for (int i = words / 2; i < words; i++) {
-        a[i - words / 2] = larger_pair_or_nan<TYPE>(a[i - words / 2], p.word[i]);
-        b[i - words / 2] = smaller_pair<TYPE>(b[i - words / 2], p.word[i]);
+    for (int i = 0; i < half; i++) {
+        a[i] = larger_pair_or_nan<TYPE>(p.word[i], p.word[i + half]);
+        b[i] = smaller_pair<TYPE>(p.word[i], p.word[i + half]);
     }
 #pragma unroll
-    for (int half = words / 4; half > 0; half /= 2) {
+    for (int left = half / 2; left > 0; left /= 2) {
 #pragma unroll
-        for (int i = 0; i < half; i++) {
-            a[i] = larger_pair_or_nan<TYPE>(a[i], a[i + half]);
-            b[i] = smaller_pair<TYPE>(b[i], b[i + half]);
+        for (int i = 0; i < left; i++) {
+            a[i] = larger_pair_or_nan<TYPE>(a[i], a[i + left]);
+            b[i] = smaller_pair<TYPE>(b[i], b[i + left]);
         }
     }
     packed<TYPE>::unpack(a[0], a2);
@@ -92,11 +91,11 @@ typedef struct term_frame {
 /* Terms of a lane's logits into its own places of a slot, which float32's logits may be in. NEAR: a whole block of which none is below the floor. */
 template <int TYPE, bool NEAR>
 static __device__ __forceinline__ void make_terms(const unsigned char *logits, unsigned char *slot, int count, term_frame &f) {
-    const int per = packed<TYPE>::per, vectors = LANE_SCORES / per, lane = (int)(threadIdx.x & 31), together = TYPE == ELEMENT_FLOAT32 ? 2 : 1;
+    const int per = packed<TYPE>::per, vectors = LANE_SCORES / per, lane = (int)(threadIdx.x & 31);
     const uint32_t fill = nothing_of<TYPE>();
     const uint4 *from = (const uint4 *)(const void *)logits + lane;
     float4 *to = (float4 *)(void *)slot + lane;
-#pragma unroll together
+#pragma unroll(TYPE == ELEMENT_FLOAT32 ? 2 : 1)
     for (int i = 0; i < vectors; i++) {
         uint4 a = make_uint4(fill, fill, fill, fill);
         float v[per];
