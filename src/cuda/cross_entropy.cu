@@ -1,6 +1,7 @@
 /* Cross-entropy with its gradient on a GPU. Three kernels where the loss is a mean (the targets, whose number every gradient is divided by; the
  * rows; the sum of their losses), two where it is a sum, else one. loss_rows_*.cu have the rows that registers hold. */
 #include "cross_entropy_any.cuh"
+#include "exact_sum.cuh"
 #include "gradient.h"
 #include "launch.cuh"
 #include "loss_records.cuh"
@@ -10,21 +11,32 @@
 #define SUM_THREADS 128
 #define SUM_ROWS 128 /* of a thread block, up to MOST_SUM_BLOCKS of them */
 #define MOST_SUM_BLOCKS 1056
-#define ALONE_THREADS 512
+#define ALONE_THREADS 1024
 #define ALONE_ROWS 65536 /* at most, for one thread block to count their targets */
 
-/* A warp's accumulators into the first lane's, then into the whole. */
-static __device__ void add_to_wide(wide_sum *whole, accumulator sum) {
-    for (int step = 16; step > 0; step /= 2) {
-        accumulator other;
-        other.top = __shfl_xor_sync(EVERY_LANE, sum.top, step);
-        for (int i = 0; i < ACCUMULATOR_LIMBS; i++) other.limb[i] = __shfl_xor_sync(EVERY_LANE, sum.limb[i], step);
-        accumulator_merge(&sum, &other);
+/* The accumulators of a thread block into the whole, by all of its threads: limbs that lie on one another are added over a warp, then over the block. */
+static __device__ void add_to_wide(wide_sum *whole, const accumulator &sum) {
+    __shared__ wide_sum block;
+    const int lane = (int)(threadIdx.x & 31);
+    int64_t mine = 0;
+    __syncthreads();
+    for (int i = (int)threadIdx.x; i < (int)(sizeof block / 4); i += (int)blockDim.x) ((uint32_t *)(void *)&block)[i] = 0;
+    __syncthreads();
+    const int its_top = sum.top == ACCUMULATOR_EMPTY ? 0 : (int)(sum.top - SUM_LOWEST), top = (int)lanes_max((uint32_t)its_top);
+#pragma unroll
+    for (int i = 0; i < ACCUMULATOR_LIMBS; i++) {
+        int64_t limb = 0;
+#pragma unroll
+        for (int j = 0; j <= i; j++) limb = its_top && top - its_top == i - j ? sum.limb[j] : limb;
+        limb = lanes_sum_wide(limb);
+        mine = lane == i ? limb : mine;
     }
-    if ((threadIdx.x & 31) != 0 || sum.top == ACCUMULATOR_EMPTY) return;
-    for (int i = 0; i < ACCUMULATOR_LIMBS; i++)
-        if (sum.limb[i]) atomicAdd(&whole->limb[sum.top - SUM_LOWEST - i], (unsigned long long)sum.limb[i]);
-    atomicMax(&whole->top, (int)(sum.top - SUM_LOWEST));
+    if (lane < ACCUMULATOR_LIMBS && mine) atomicAdd(&block.limb[top - lane], (unsigned long long)mine);
+    if (lane == 0) atomicMax(&block.top, top);
+    __syncthreads();
+    for (int i = (int)threadIdx.x; i < SUM_LIMBS; i += (int)blockDim.x)
+        if (block.limb[i]) atomicAdd(&whole->limb[i], block.limb[i]);
+    if (threadIdx.x == 0 && block.top) atomicMax(&whole->top, block.top);
 }
 
 static __device__ void add_count(unsigned long long *whole, uint32_t mine) {
@@ -63,26 +75,45 @@ static __device__ __forceinline__ bool is_kept(const softmax_job &job, int64_t t
 /* How many targets of rows first, first + step, ... are kept; T: their type, each on an address that it may have. Loads are in flight together. */
 template <typename T> static __device__ __forceinline__ uint32_t count_kept(const softmax_job &job, int64_t first, int64_t step) {
     uint32_t kept = 0;
-#pragma unroll 8
+#pragma unroll 16
     for (int64_t row = first; row < job.rows; row += step) kept += is_kept(job, (int64_t) * (const T *)(const void *)flat_row(job.targets, row));
     return kept;
 }
 
-/* What the mean divides by. ALONE: one thread block, which makes the scratch ready too. */
-template <bool ALONE> static __global__ void __launch_bounds__(ALONE ? ALONE_THREADS : SUM_THREADS) sum_targets(const __grid_constant__ softmax_job job) {
-    loss_scratch *sums = (loss_scratch *)job.scratch;
+/* Whether the divisor is a number of targets that lie side by side, or a pitch apart, on addresses that they may have. */
+static __device__ __forceinline__ bool is_plain_count(const softmax_job &job) {
+    const int bytes = job.targets.type == ELEMENT_INT32 ? 4 : 8;
+    return holds_classes(job) && !job.weights.data && job.dimensions == 1 && (uintptr_t)job.targets.data % bytes == 0 && job.targets.row_stride[0] % bytes == 0;
+}
+
+static __device__ __forceinline__ uint32_t count_plainly(const softmax_job &job, int64_t first, int64_t step) {
+    return job.targets.type == ELEMENT_INT32 ? count_kept<int32_t>(job, first, step) : count_kept<int64_t>(job, first, step);
+}
+
+/* By one thread: z_loss is divided by the rows that are kept, the terms by `terms`. */
+static __device__ void store_divisors(const softmax_job &job, loss_scratch *sums, double rows, double terms) {
+    sums->divisors.z_loss = rows;
+    sums->divisors.terms = terms;
+    sums->factor = quotient(job.grad_output.data ? load_element<double>(job.grad_output.data, job.grad_output.type) : 1.0, terms);
+}
+
+/* By one thread block: the number of targets is the divisor. */
+static __device__ void count_alone(const softmax_job &job, loss_scratch *sums) {
+    __shared__ uint32_t counts[ALONE_THREADS / 32];
+    const uint32_t kept = lanes_sum(count_plainly(job, threadIdx.x, ALONE_THREADS));
+    if ((threadIdx.x & 31) == 0) counts[threadIdx.x >> 5] = kept;
+    __syncthreads(); /* the scratch has been made ready, too */
+    if (threadIdx.x >= 32) return;
+    const uint32_t rows = lanes_sum(counts[threadIdx.x]);
+    if (threadIdx.x == 0) store_divisors(job, sums, rows, rows);
+}
+
+/* The weights of rows first, first + step, ..., or their number. */
+static __device__ __forceinline__ void sum_weights(const softmax_job &job, loss_scratch *sums, int64_t first, int64_t step) {
     accumulator weights = accumulator_empty();
     uint32_t kept = 0, nans = 0, infinities = 0, minus_infinities = 0;
-    const int64_t first = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, step = (int64_t)gridDim.x * blockDim.x;
-    const int bytes = job.targets.type == ELEMENT_INT32 ? 4 : 8;
-    let_next_kernel_start(); /* it waits for this one's sums where it needs them */
-    if (ALONE) {
-        for (int i = (int)threadIdx.x; i < (int)(sizeof *sums / 4); i += ALONE_THREADS) ((uint32_t *)(void *)sums)[i] = 0;
-        __syncthreads();
-        if (job.reduction != SOFTMAX_MEAN) return;
-    }
-    if (holds_classes(job) && !job.weights.data && job.dimensions == 1 && (uintptr_t)job.targets.data % bytes == 0 && job.targets.row_stride[0] % bytes == 0)
-        kept = bytes == 4 ? count_kept<int32_t>(job, first, step) : count_kept<int64_t>(job, first, step);
+    if (is_plain_count(job))
+        kept = count_plainly(job, first, step);
     else if (holds_classes(job))
         for (int64_t row = first; row < job.rows; row += step) {
             int64_t target = load_index(row_of(job, job.targets, row), job.targets.type);
@@ -96,22 +127,37 @@ template <bool ALONE> static __global__ void __launch_bounds__(ALONE ? ALONE_THR
                     nans += weight != weight, infinities += weight > 0.0, minus_infinities += weight < 0.0;
             }
         }
-    add_to_wide(&sums->weights, weights);
+    if (job.weights.data) add_to_wide(&sums->weights, weights);
     add_count(&sums->count[ROWS_KEPT], kept);
     add_count(&sums->count[WEIGHT_NANS], nans);
     add_count(&sums->count[WEIGHT_INFINITIES], infinities);
     add_count(&sums->count[WEIGHT_MINUS_INFINITIES], minus_infinities);
+}
+
+/* What the mean divides by. ALONE: one thread block, which makes the scratch ready too. */
+template <bool ALONE> static __global__ void __launch_bounds__(ALONE ? ALONE_THREADS : SUM_THREADS) sum_targets(const __grid_constant__ softmax_job job) {
+    loss_scratch *sums = (loss_scratch *)job.scratch;
+    let_next_kernel_start(); /* it waits for this one's sums where it needs them */
+    if (ALONE) {
+        for (int i = (int)threadIdx.x; i < (int)(sizeof *sums / 4); i += ALONE_THREADS) ((uint32_t *)(void *)sums)[i] = 0;
+        if (job.reduction != SOFTMAX_MEAN) return;
+        if (is_plain_count(job)) {
+            count_alone(job, sums);
+            return;
+        }
+        __syncthreads();
+    }
+    sum_weights(job, sums, (int64_t)blockIdx.x * blockDim.x + threadIdx.x, (int64_t)gridDim.x * blockDim.x);
     if (is_last_block(&sums->targets_done) && threadIdx.x == 0) {
-        double rows = holds_classes(job) ? (double)count_of(sums, ROWS_KEPT) : (double)job.rows, not_finite = 0.0;
+        double rows = holds_classes(job) ? (double)count_of(sums, ROWS_KEPT) : (double)job.rows, not_finite = 0.0, terms = rows;
         if (count_of(sums, WEIGHT_NANS)) not_finite = (double)NAN;
         if (count_of(sums, WEIGHT_INFINITIES)) not_finite += (double)INFINITY;
         if (count_of(sums, WEIGHT_MINUS_INFINITIES)) not_finite -= (double)INFINITY;
-        sums->divisors.z_loss = sums->divisors.terms = rows;
         if (holds_classes(job) && job.weights.data) {
             accumulator whole = narrowed(&sums->weights);
-            sums->divisors.terms = accumulator_read(&whole, 0).hi + not_finite;
+            terms = accumulator_read(&whole, 0).hi + not_finite;
         }
-        sums->factor = quotient(job.grad_output.data ? load_element<double>(job.grad_output.data, job.grad_output.type) : 1.0, sums->divisors.terms);
+        store_divisors(job, sums, rows, terms);
     }
 }
 

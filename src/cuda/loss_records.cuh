@@ -21,10 +21,10 @@ static __device__ __forceinline__ double recorded_gradient(const loss_record &r,
  * loss_cases.cuh's finish_row where weights are 1 and nothing is spread: many fewer, for a kernel that runs them once has to fetch them all. */
 static __device__ __forceinline__ loss_value loss_of_record(const softmax_job &job, int64_t row, pair g) {
     const loss_record r = *record_of(job, row);
+    const int64_t target = load_index(flat_row(job.targets, row), job.targets.type); /* beside the record, not after it */
     loss_value loss = {r.f, r.rest};
     pair log = {0.0, 0.0};
     if (r.way == ROW_DONE) return loss;
-    const int64_t target = load_index(flat_row(job.targets, row), job.targets.type);
     loss.terms = r.way == ROW_NANS ? (double)NAN : 0.0;
     loss.z_loss = 0.0;
     if (fabsf(r.maximum) < INFINITY) {
