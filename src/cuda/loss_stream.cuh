@@ -1,24 +1,21 @@
 /* Cross-entropy of rows that come one after another to the same warps, where a row's gradients have one factor. Most warps of a thread block are
- * workers, each with a block of columns and some shared memory for it: bulk copies bring the next rows' logits, a row's terms wait there for its answer
- * and become the gradient. The last warps, the clerks, make the answers of rows in turn; meanwhile the workers make the next row's terms. No barrier
- * stands between rows: workers wait at gates for their own logits and for answers, clerks for sums. */
+ * workers, each with a block of columns and some shared memory for it: a bulk copy brings the next row's logits, and terms of two rows wait there for
+ * their answers, to become gradients. The last warps, the clerks, make the answers of rows in turn; meanwhile the workers make the next rows' terms. No
+ * barrier stands between rows: workers wait at gates for their own logits and for answers, clerks for sums. */
 #ifndef SOFTMAX_CUDA_LOSS_STREAM_CUH
 #define SOFTMAX_CUDA_LOSS_STREAM_CUH
 
 #include "launch.cuh"
 #include "loss_answer.cuh"
 
-#define STREAM_SETS 2 /* a row's terms wait while the next one's are made */
+#define WAITING_ROWS 2 /* their terms wait for their answers while the next row's are made */
+#define STREAM_SETS 4  /* of what warps tell each other of a row: at least one more than that */
 #define SLOT_BYTES (4 * SOFTMAX_BLOCK_COLUMNS)
-#define WORKER_BYTES (3 * SLOT_BYTES)
-#define MOST_INPUTS 3
-#define MOST_CLERKS 2
-#ifndef STREAM_REGISTERS
-#define STREAM_REGISTERS 96
-#endif
-#ifndef STREAM_CLERKS
-#define STREAM_CLERKS(warps) ((warps) >= 16 ? 2 : 1)
-#endif
+#define STREAM_REGISTERS 96 /* of 20 warps: the next row's terms are held in them */
+#define MOST_CLERKS 4
+
+/* A row's answer takes longer than its terms. A processor's four parts share a thread block's warps: 20 have registers, however few are clerks. */
+template <int TYPE> static inline int clerks_for(int warps) { return warps >= 12 ? MOST_CLERKS : warps >= 8 || TYPE == ELEMENT_FLOAT32 ? 2 : 1; }
 
 /* A clerk's own. */
 typedef struct clerk_desk {
@@ -30,7 +27,7 @@ typedef struct clerk_desk {
 typedef struct stream_room {
     loss_board rows[STREAM_SETS];
     uint64_t counted[STREAM_SETS], answered[STREAM_SETS];
-    uint64_t full[LOSS_BLOCKS][MOST_INPUTS];
+    uint64_t full[LOSS_BLOCKS];
     clerk_desk desks[MOST_CLERKS];
 } stream_room;
 
@@ -88,17 +85,15 @@ typedef struct term_frame {
     uint32_t high, low; /* digits, their constants left in */
 } term_frame;
 
-/* Terms of a lane's logits into its own places of a slot, which float32's logits may be in. NEAR: a whole block of which none is below the floor. */
+/* Terms of a lane's logits. NEAR: a whole block of which none is below the floor. */
 template <int TYPE, bool NEAR>
-static __device__ __forceinline__ void make_terms(const unsigned char *logits, unsigned char *slot, int count, term_frame &f) {
+static __device__ __forceinline__ void make_terms(const unsigned char *logits, float *v, int count, term_frame &f) {
     const int per = packed<TYPE>::per, vectors = LANE_SCORES / per, lane = (int)(threadIdx.x & 31);
     const uint32_t fill = nothing_of<TYPE>();
     const uint4 *from = (const uint4 *)(const void *)logits + lane;
-    float4 *to = (float4 *)(void *)slot + lane;
-#pragma unroll(TYPE == ELEMENT_FLOAT32 ? 2 : 1)
+#pragma unroll
     for (int i = 0; i < vectors; i++) {
         uint4 a = make_uint4(fill, fill, fill, fill);
-        float v[per];
         if (NEAR || (i * 32 + lane) * per < count) a = from[i * 32];
         const uint32_t word[4] = {a.x, a.y, a.z, a.w};
 #pragma unroll
@@ -106,15 +101,13 @@ static __device__ __forceinline__ void make_terms(const unsigned char *logits, u
             float two[2];
             packed<TYPE>::unpack(word[j * 4 / per], two);
             const float z = two[j % (per / 4)];
-            v[j] = add_term<ARITHMETIC_32>(NEAR ? z : fmaxf(z, f.floor_score), f.magic, f.high, f.low);
+            v[i * per + j] = add_term<ARITHMETIC_32>(NEAR ? z : fmaxf(z, f.floor_score), f.magic, f.high, f.low);
         }
-#pragma unroll
-        for (int j = 0; j < per; j += 4) to[(i * per + j) * 8] = make_float4(v[j], v[j + 1], v[j + 2], v[j + 3]);
     }
 }
 
-/* A block's sums; its terms go to the slot. near: none is more than 2^60 below kb, and the block is full. */
-template <int TYPE> static __device__ __forceinline__ block_sums sum_logits(const unsigned char *logits, unsigned char *slot, int count, bool &near) {
+/* A block's terms and their sums. near: none is more than 2^60 below kb, and the block is full. */
+template <int TYPE> static __device__ __forceinline__ block_sums sum_logits(const unsigned char *logits, float *v, int count, bool &near) {
     block_sums s;
     float most, least;
     {
@@ -131,9 +124,9 @@ template <int TYPE> static __device__ __forceinline__ block_sums sum_logits(cons
     term_frame f = {TERM32_MAGIC + SOFTMAX_BIAS - s.kb, term32_floor(s.kb), 0, 0};
     near = __all_sync(EVERY_LANE, TYPE != ELEMENT_FLOAT32 && least >= (s.kb - 60.0f) * TERM32_LN2_HI);
     if (near)
-        make_terms<TYPE, true>(logits, slot, count, f);
+        make_terms<TYPE, true>(logits, v, count, f);
     else
-        make_terms<TYPE, false>(logits, slot, count, f);
+        make_terms<TYPE, false>(logits, v, count, f);
     s.high = __reduce_add_sync(EVERY_LANE, f.high) - SOFTMAX_BLOCK_COLUMNS * float_bits(TERM32_HIGH);
     s.low = __reduce_add_sync(EVERY_LANE, f.low) - SOFTMAX_BLOCK_COLUMNS * float_bits(TERM32_LOW);
     return s;
@@ -143,34 +136,36 @@ template <int TYPE> static __device__ __forceinline__ block_sums sum_logits(cons
  * from subnormal, which is scaled by an integer once it is rounded. */
 enum slot_results { RESULTS_ANY, RESULTS_BELOW_MOST, RESULTS_NORMAL };
 
-template <int TYPE, slot_results HOW, bool FULL>
-static __device__ __forceinline__ void store_results(float *v, char *out, int count, const float4 &f) {
-    const int per = packed<TYPE>::per, vectors = LANE_SCORES / per, lane = (int)(threadIdx.x & 31);
-    uint4 *to = (uint4 *)(void *)out + lane;
-#pragma unroll
-    for (int i = 0; i < vectors; i++) {
-        uint32_t w[4];
-#pragma unroll
-        for (int j = i * per; j < (i + 1) * per; j++) {
-            const float b = fmaf(v[j], f.x, v[j] * f.y);
-            v[j] = HOW == RESULTS_NORMAL ? b : shrink_and_flush(HOW == RESULTS_ANY && b >= f.z ? f.w : b);
-        }
-#pragma unroll
-        for (int j = 0; j < 4; j++) w[j] = packed<TYPE>::pack(v + i * per + j * (per / 4)) - (HOW == RESULTS_NORMAL ? 64u << 7 | 64u << 23 : 0u);
-        if (FULL || (i * 32 + lane) * per < count) __stcs(to + i * 32, make_uint4(w[0], w[1], w[2], w[3]));
-    }
-}
-
-/* A lane's terms out of a slot. */
-static __device__ __forceinline__ void take_terms(const unsigned char *slot, float *v) {
+/* Some of a lane's terms out of a slot. */
+template <int VECTORS> static __device__ __forceinline__ void take_terms(const unsigned char *slot, float *v) {
     const float4 *from = (const float4 *)(const void *)slot + (threadIdx.x & 31);
 #pragma unroll
-    for (int i = 0; i < LANE_SCORES / 4; i++) {
+    for (int i = 0; i < VECTORS; i++) {
         const float4 a = from[i * 32];
         v[4 * i] = a.x;
         v[4 * i + 1] = a.y;
         v[4 * i + 2] = a.z;
         v[4 * i + 3] = a.w;
+    }
+}
+
+template <int TYPE, slot_results HOW, bool FULL>
+static __device__ __forceinline__ void store_results(const unsigned char *slot, char *out, int count, const float4 &f) {
+    const int per = packed<TYPE>::per, vectors = LANE_SCORES / per, lane = (int)(threadIdx.x & 31);
+    uint4 *to = (uint4 *)(void *)out + lane;
+#pragma unroll
+    for (int i = 0; i < vectors; i++) {
+        uint32_t w[4];
+        float v[per];
+        take_terms<per / 4>(slot + i * per * 128, v);
+#pragma unroll
+        for (int j = 0; j < per; j++) {
+            const float b = fmaf(v[j], f.x, v[j] * f.y);
+            v[j] = HOW == RESULTS_NORMAL ? b : shrink_and_flush(HOW == RESULTS_ANY && b >= f.z ? f.w : b);
+        }
+#pragma unroll
+        for (int j = 0; j < 4; j++) w[j] = packed<TYPE>::pack(v + j * (per / 4)) - (HOW == RESULTS_NORMAL ? 64u << 7 | 64u << 23 : 0u);
+        if (FULL || (i * 32 + lane) * per < count) __stcs(to + i * 32, make_uint4(w[0], w[1], w[2], w[3]));
     }
 }
 
@@ -184,74 +179,66 @@ template <int TYPE> static __device__ __forceinline__ void fill_results(char *ou
 
 /* ---- Warps with a block of columns ---------------------------------------------------------------------------------------------------------- */
 
-/* A worker's own. Its memory is for two rows of terms and two of 16-bit logits, or for three rows of float32, whose terms take the logits' place. */
+/* A worker's own. Its memory: a slot for each waiting row's terms, and the next row's logits. */
 template <int TYPE> struct stream_worker {
-    static const bool in_place = TYPE == ELEMENT_FLOAT32;
-    static const int inputs = in_place ? 3 : 2, slots = in_place ? 3 : 2;
+    static const int bytes = WAITING_ROWS * SLOT_BYTES + SOFTMAX_BLOCK_COLUMNS * packed<TYPE>::bytes;
     stream_room &room;
     const softmax_job &job;
     const row_place place;
     unsigned char *memory;
     int count, end, step;
     uint32_t near; /* a bit for each slot */
-    int input, phase; /* of the next row */
-    int made, written; /* slots of the next row */
 
-    __device__ __forceinline__ unsigned char *slot(int s) const { return memory + s * SLOT_BYTES; }
-    __device__ __forceinline__ unsigned char *logits(int i) const { return in_place ? slot(i) : memory + slots * SLOT_BYTES + i * (SLOT_BYTES / 2); }
+    __device__ __forceinline__ unsigned char *slot(uint32_t turn) const { return memory + turn % WAITING_ROWS * SLOT_BYTES; }
+    __device__ __forceinline__ unsigned char *logits() const { return memory + WAITING_ROWS * SLOT_BYTES; }
     /* By one lane: a row's logits, to where nobody reads any more. */
-    __device__ __forceinline__ void ask(int i, int row) const {
-        const uint32_t bytes = (uint32_t)(count * packed<TYPE>::bytes);
-        uint64_t *full = &room.full[place.warp][i];
+    __device__ __forceinline__ void ask(int row) const {
+        const uint32_t asked = (uint32_t)(count * packed<TYPE>::bytes);
+        uint64_t *full = &room.full[place.warp];
         if (row >= end || count <= 0) return;
-        gate_expect(full, bytes);
-        copy_in_background(logits(i), flat_row(job.x, row) + (int64_t)place.first * packed<TYPE>::bytes, bytes, full);
+        gate_expect(full, asked);
+        const char *from = flat_row(job.x, row) + (int64_t)place.first * packed<TYPE>::bytes;
+        copy_in_background(logits(), from, asked, full);
+        /* the row after it, to nearer memory: docs/results, losses 4, has what this gains wide rows and costs others */
+        if (TYPE == ELEMENT_FLOAT32 && place.cluster > 1 && row + step < end) prefetch_bytes_to_l2(from + step * job.x.row_stride[0], (int)asked);
     }
-    __device__ __forceinline__ void sum(uint32_t turn, int row) {
-        const int set = (int)(turn % STREAM_SETS);
+    /* The terms of row number `turn`, and its sums onto the board; whether they are near. */
+    __device__ __forceinline__ bool sum(uint32_t turn, int row, float *v) const {
+        const uint32_t set = turn % STREAM_SETS;
         bool is_near;
-        if (count > 0) gate_wait(&room.full[place.warp][input], (uint32_t)phase);
-        const block_sums sums = sum_logits<TYPE>(logits(input), slot(made), count, is_near);
-        near = (near & ~(1u << made)) | (uint32_t)is_near << made;
+        if (count > 0) gate_wait(&room.full[place.warp], turn & 1);
+        const block_sums sums = sum_logits<TYPE>(logits(), v, count, is_near);
         if ((threadIdx.x & 31) == 0) { /* every lane has read its logits: the sums have gone through all */
             room.rows[set].sums[place.warp] = sums;
             gate_arrive(&room.counted[set]);
-            if (!in_place) ask(input, row + inputs * step);
+            ask(row + step);
         }
-        if (++made == slots) made = 0;
-        if (++input == inputs) {
-            input = 0;
-            phase ^= 1;
-        }
+        return is_near;
     }
-    /* The gradient of row number `turn`; in place, a later row's logits are asked for before it is stored, for the fence waits for stores. */
-    __device__ __forceinline__ void write(uint32_t turn, int row) {
+    /* The gradient of row number `turn`. */
+    __device__ __forceinline__ void write(uint32_t turn, int row) const {
         const loss_board &board = room.rows[turn % STREAM_SETS];
-        const int s = written;
-        float v[LANE_SCORES];
         gate_wait(&room.answered[turn % STREAM_SETS], turn / STREAM_SETS & 1);
-        const float4 f = board.factors[place.warp];
-        if (++written == slots) written = 0;
-        take_terms(slot(s), v);
-        if (in_place) {
-            __syncwarp();
-            if ((threadIdx.x & 31) == 0) {
-                before_copies();
-                ask(s, row + inputs * step);
-            }
-        }
-        if (job.out.data) store(board, row, s, f, v);
+        if (job.out.data) store(board, row, slot(turn), near >> turn % WAITING_ROWS & 1, board.factors[place.warp]);
     }
-    __device__ __forceinline__ void store(const loss_board &board, int row, int s, const float4 &f, float *v) const {
+    /* The terms of row number `turn`, to where the oldest were. */
+    __device__ __forceinline__ void keep(uint32_t turn, const float *v, bool is_near) {
+        const uint32_t s = turn % WAITING_ROWS;
+        float4 *to = (float4 *)(void *)slot(turn) + (threadIdx.x & 31);
+        near = (near & ~(1u << s)) | (uint32_t)is_near << s;
+#pragma unroll
+        for (int i = 0; i < LANE_SCORES / 4; i++) to[i * 32] = make_float4(v[4 * i], v[4 * i + 1], v[4 * i + 2], v[4 * i + 3]);
+    }
+    __device__ __forceinline__ void store(const loss_board &board, int row, const unsigned char *terms, bool is_near, const float4 &f) const {
         char *out = flat_row(job.out, row) + (int64_t)place.first * packed<TYPE>::bytes;
         const bool full = count == SOFTMAX_BLOCK_COLUMNS, below = f.z == INFINITY;
         if (board.ordinary && below && full) {
-            if (TYPE == ELEMENT_BFLOAT16 && (near >> s & 1) && f.x >= 1.0f)
-                store_results<TYPE, TYPE == ELEMENT_BFLOAT16 ? RESULTS_NORMAL : RESULTS_BELOW_MOST, true>(v, out, count, f);
+            if (TYPE == ELEMENT_BFLOAT16 && is_near && f.x >= 1.0f)
+                store_results<TYPE, TYPE == ELEMENT_BFLOAT16 ? RESULTS_NORMAL : RESULTS_BELOW_MOST, true>(terms, out, count, f);
             else
-                store_results<TYPE, RESULTS_BELOW_MOST, true>(v, out, count, f);
+                store_results<TYPE, RESULTS_BELOW_MOST, true>(terms, out, count, f);
         } else if (board.ordinary) {
-            store_results<TYPE, RESULTS_ANY, false>(v, out, count, f);
+            store_results<TYPE, RESULTS_ANY, false>(terms, out, count, f);
         } else if (board.way == ROW_RESULTS) {
             other_gradient<TYPE>(board, flat_row(job.x, row), flat_row(job.out, row), (int)job.columns, place.first);
         } else if (board.way != ROW_BY_ANY) {
@@ -268,11 +255,14 @@ typedef struct clerk_rows {
 /* ---- The kernel ----------------------------------------------------------------------------------------------------------------------------- */
 
 template <int TYPE> static __device__ __forceinline__ void work_on_rows(stream_worker<TYPE> &w, int row) {
-    if ((threadIdx.x & 31) == 0)
-        for (int i = 0; i < w.inputs; i++) w.ask(i, row + i * w.step);
-    for (uint32_t turn = 0; row < w.end + w.step; row += w.step, turn++) {
-        if (row < w.end) w.sum(turn, row);
-        if (turn > 0) w.write(turn - 1, row - w.step);
+    float v[LANE_SCORES];
+    if ((threadIdx.x & 31) == 0) w.ask(row);
+    for (uint32_t turn = 0; row < w.end + WAITING_ROWS * w.step; row += w.step, turn++) {
+        const bool more = row < w.end;
+        bool is_near = false;
+        if (more) is_near = w.sum(turn, row, v);
+        if (turn >= WAITING_ROWS) w.write(turn - WAITING_ROWS, row - WAITING_ROWS * w.step);
+        if (more) w.keep(turn, v, is_near);
     }
 }
 
@@ -319,8 +309,7 @@ static __device__ __forceinline__ void answer_rows(stream_room &room, part_excha
 
 /* By one thread. */
 static __device__ __forceinline__ void begin_stream(stream_room &room, part_exchange<row_part> *exchanges, const row_place &p, int clerks) {
-    for (int w = 0; w < p.warps; w++)
-        for (int i = 0; i < MOST_INPUTS; i++) gate_begin(&room.full[w][i]);
+    for (int w = 0; w < p.warps; w++) gate_begin(&room.full[w]);
     for (int s = 0; s < STREAM_SETS; s++) {
         gate_begin_for(&room.counted[s], (uint32_t)p.warps);
         gate_begin(&room.answered[s]);
@@ -334,7 +323,7 @@ static __global__ void __maxnreg__(STREAM_REGISTERS) loss_stream_kernel(const __
     stream_room &room = the_board<stream_room>();
     const row_place p = place_of_warp((int)job.columns, (int)(blockDim.x >> 5) - clerks);
     unsigned char *memory = shared_bytes() + board_bytes<stream_room>();
-    part_exchange<row_part> *exchanges = (part_exchange<row_part> *)(void *)(memory + p.warps * WORKER_BYTES);
+    part_exchange<row_part> *exchanges = (part_exchange<row_part> *)(void *)(memory + p.warps * stream_worker<TYPE>::bytes);
     int row, end, step;
     rows_of_block<true>(shape, (int)job.rows, p.cluster, row, end, step);
     if (threadIdx.x == 0) begin_stream(room, exchanges, p, clerks);
@@ -347,16 +336,16 @@ static __global__ void __maxnreg__(STREAM_REGISTERS) loss_stream_kernel(const __
         return;
     }
     const int left = (int)job.columns - p.first;
-    stream_worker<TYPE> worker = {room, job, p, memory + p.warp * WORKER_BYTES, min(left, SOFTMAX_BLOCK_COLUMNS), end, step, 0, 0, 0, 0, 0};
+    stream_worker<TYPE> worker = {room, job, p, memory + p.warp * stream_worker<TYPE>::bytes, min(left, SOFTMAX_BLOCK_COLUMNS), end, step, 0};
     work_on_rows(worker, row);
 }
 
 template <int TYPE> static cudaError_t launch_loss_stream(const softmax_job *job, const cuda_shape *shape) {
     const stream_shape stream = {{job->columns, true}, 0, 0, 1};
-    const int clerks = STREAM_CLERKS(shape->warps);
+    const int clerks = clerks_for<TYPE>(shape->warps);
     launch_shape l = launch_of(job->rows * shape->cluster, 32 * (shape->warps + clerks), shape->cluster, (size_t)board_bytes<stream_room>(),
                                (cudaStream_t)job->stream);
-    l.shared += (size_t)(shape->warps * WORKER_BYTES) + (shape->cluster > 1 ? (size_t)clerks * sizeof(part_exchange<row_part>) : 0);
+    l.shared += (size_t)(shape->warps * stream_worker<TYPE>::bytes) + (shape->cluster > 1 ? (size_t)clerks * sizeof(part_exchange<row_part>) : 0);
     l.early = true;
     return launch_resident(l, shape->multiprocessors, loss_stream_kernel<TYPE>, *job, stream, clerks);
 }
