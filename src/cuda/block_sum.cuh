@@ -169,8 +169,8 @@ template <typename REAL> static __device__ __noinline__ typename real<REAL>::ter
     return R::far(first, block.kb, kind);
 }
 
-/* Its sums, of columns [first, first + count), count <= SOFTMAX_BLOCK_COLUMNS. */
-template <typename REAL, typename GET> static __device__ block_sum<REAL> block_sum_of(GET get, int64_t first, int count, arithmetic kind) {
+/* Its sums, of columns [first, first + count), count <= SOFTMAX_BLOCK_COLUMNS. A call, that the slow rows' code is there once. */
+template <typename REAL, typename GET> static __device__ __noinline__ block_sum<REAL> block_sum_of(GET get, int64_t first, int count, arithmetic kind) {
     typedef real<REAL> R;
     typename R::bits high = 0, low = 0;
     typename R::term top;

@@ -41,13 +41,14 @@ template <typename REAL> struct loss_work {
     __device__ bool is_masked(int64_t column) const {
         return column >= source.limit || (source.mask && !source.mask[column * job.mask.column_stride]);
     }
-    __device__ pair class_weight(int64_t column) const {
+    /* Calls here and below: this is for rows that nothing else takes, and inline it was half of all that the compiler made of the CUDA kernels. */
+    __device__ __noinline__ pair class_weight(int64_t column) const {
         pair w = {1.0, 0.0};
         if (weights) w.hi = load_element<double>(weights + column * job.weights.column_stride, job.weights.type);
         return w;
     }
     /* t_j without the hard target's own part; 0 where the score is masked out. */
-    __device__ pair column_weight(int64_t column) const {
+    __device__ __noinline__ pair column_weight(int64_t column) const {
         const pair nothing = {0.0, 0.0};
         pair t = r.smoothing;
         if (is_masked(column)) return nothing;
@@ -135,10 +136,17 @@ template <typename REAL> static __device__ REAL signed_result(const block_factor
     return y >= threshold || -y >= threshold ? R::unbiased(y) : 0;
 }
 
+template <typename REAL> static __device__ __noinline__ double gradient_at_target(const loss_work<REAL> &w, REAL z, pair distance) {
+    return target_gradient(w.r, row_total_inverse(&w.r.total, w.job.kind), z, power_of_target(z), distance);
+}
+template <typename REAL> static __device__ __noinline__ double gradient_of_small(const loss_work<REAL> &w, REAL z, pair factor) {
+    return small_gradient(w.r.maximum, w.r.total, w.job.kind, z, factor);
+}
+
 /* p_j times a constant, then the target. */
 template <typename REAL> static __device__ void plain_gradient(const loss_work<REAL> &w, const row_state &state, REAL z, pair distance) {
     const pair factor = pair_add(pair_multiply(w.r.g, w.r.on_target), w.r.g_z);
-    const double size = fabs(factor.hi), target = target_gradient(w.r, row_total_inverse(&w.r.total, w.job.kind), z, power_of_target(z), distance);
+    const double size = fabs(factor.hi), target = gradient_at_target(w, z, distance);
     const REAL smallest = real<REAL>::smallest(), threshold = size > 1.0 ? (REAL)(size * (double)smallest) : smallest;
     char *out = row_of(w.job, w.job.out, w.row);
     row_result<REAL> result = result_of_state<REAL>(&state, w.job.kind, false, false);
@@ -150,11 +158,12 @@ template <typename REAL> static __device__ void plain_gradient(const loss_work<R
         block_sum<REAL> block = block_sum_of<REAL>(get, c, (int)(end - c), w.job.kind);
         block_factor<REAL> f = factor_of(result, block, w.job.kind);
         __syncwarp();
+#pragma unroll 1
         for (int64_t j = c + (threadIdx.x & 31); j < end; j += 32) {
             score<REAL> s = w.score_of(j);
             REAL y = signed_result(f, term_of_value(block, s, w.job.kind).v, threshold);
             if (size > 1.0 && y == 0) {
-                REAL b = (REAL)small_gradient(w.r.maximum, w.r.total, w.job.kind, s.z, factor);
+                REAL b = (REAL)gradient_of_small(w, s.z, factor);
                 y = b >= smallest || -b >= smallest ? b : 0;
             }
             if (j == w.r.target)
@@ -177,8 +186,7 @@ template <typename REAL> static __device__ void general_gradient(const loss_work
     const softmax_job &job = w.job;
     const pair spread = pair_multiply(w.r.g, w.r.sum_weights);
     const pair factor = pair_add(pair_add(spread, pair_multiply(w.r.g, w.r.on_target)), w.r.g_z);
-    const double target =
-        w.r.target >= 0 ? target_gradient(w.r, row_total_inverse(&w.r.total, job.kind), z_target, power_of_target(z_target), distance) : 0.0;
+    const double target = w.r.target >= 0 ? gradient_at_target(w, z_target, distance) : 0.0;
     char *out = row_of(job, job.out, w.row), *q_out = row_of(job, job.targets_gradient, w.row);
     row_result<REAL> result = result_of_state<REAL>(&state, job.kind, false, false);
     const row_scores<REAL, false> get = {w.job, w.source};
@@ -187,6 +195,7 @@ template <typename REAL> static __device__ void general_gradient(const loss_work
         block_sum<REAL> block = block_sum_of<REAL>(get, c, (int)(end - c), job.kind);
         block_factor<REAL> f = factor_of(result, block, job.kind);
         __syncwarp();
+#pragma unroll 1
         for (int64_t j = c + (threadIdx.x & 31); j < end; j += 32) {
             pair t = w.column_weight(j), slope = {1.0, 0.0}, each = pair_multiply(w.r.g, t);
             score<REAL> s = w.score_of(j);
@@ -206,7 +215,7 @@ template <typename REAL> static __device__ void general_gradient(const loss_work
                 pair g = pair_multiply(slope, factor);
                 each = pair_multiply(slope, each);
                 d = fma((double)v, g.hi, fma((double)v, g.lo, -each.hi));
-                if (v == 0) d += small_gradient(w.r.maximum, w.r.total, job.kind, s.z, g);
+                if (v == 0) d += gradient_of_small(w, s.z, g);
             }
             y = (REAL)d;
             if (!(fabs(d) >= (double)real<REAL>::smallest())) y = d == d ? 0 : real<REAL>::nan();
@@ -215,8 +224,9 @@ template <typename REAL> static __device__ void general_gradient(const loss_work
     }
 }
 
-template <typename REAL> static __device__ void fill_gradients(const loss_work<REAL> &w, REAL value) {
+template <typename REAL> static __device__ __noinline__ void fill_gradients(const loss_work<REAL> &w, REAL value) {
     char *out = row_of(w.job, w.job.out, w.row), *q_out = row_of(w.job, w.job.targets_gradient, w.row);
+#pragma unroll 1
     for (int64_t j = w.warp * 32 + (threadIdx.x & 31); j < w.job.columns; j += 32 * w.warps) {
         if (out) store_result(out + j * w.job.out.column_stride, w.job.out.type, value);
         if (q_out) store_real(q_out + j * w.job.targets_gradient.column_stride, w.job.targets_gradient.type, (double)value);
@@ -224,6 +234,8 @@ template <typename REAL> static __device__ void fill_gradients(const loss_work<R
 }
 
 /* ---- The row ------------------------------------------------------------------------------------------------------------------------------ */
+
+static __device__ __noinline__ double logsumexp_of(const row_state &state, arithmetic kind) { return row_state_logsumexp(&state, kind); }
 
 /* Of a row that has a largest score: its loss, and its gradients written. */
 template <typename REAL> static __device__ loss_value loss_of_scores(loss_work<REAL> &w, const row_state &state) {
@@ -236,7 +248,7 @@ template <typename REAL> static __device__ loss_value loss_of_scores(loss_work<R
     r.maximum = value_of_score(state.maximum);
     r.total = row_state_total(&state, job.kind);
     r.log = row_total_log(&r.total, job.kind);
-    r.l = row_state_logsumexp(&state, job.kind);
+    r.l = logsumexp_of(state, job.kind);
     if (r.target >= 0) {
         z = w.score_of(r.target).z;
         distance = two_sum(r.maximum, -(double)z);
@@ -273,7 +285,7 @@ template <typename REAL> static __device__ void loss_of_any_row(const softmax_jo
     row_state state = row_state_empty();
     if (!w.r.ignored || job.row_logsumexp.data) state = reduce_scores(w);
     if (job.row_logsumexp.data && writes)
-        store_real(row_of(job, job.row_logsumexp, row), job.row_logsumexp.type, row_state_logsumexp(&state, job.kind));
+        store_real(row_of(job, job.row_logsumexp, row), job.row_logsumexp.type, logsumexp_of(state, job.kind));
     if (w.r.ignored) {
         fill_gradients(w, (REAL)0);
     } else if (w.r.bad) {

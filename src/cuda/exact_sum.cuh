@@ -98,6 +98,7 @@ template <typename GET> static __device__ block_digits sum_terms(GET get, int64_
     lane_digits sums;
     double factor;
     int e, terms = 0;
+#pragma unroll 1
     for (int64_t c = first + (threadIdx.x & 31); c < last; c += 32) {
         uint64_t bits = double_bits(get(c).hi) & 0x7fffffffffffffffULL;
         largest = max(largest, (uint32_t)(bits >> 52));
@@ -118,6 +119,7 @@ template <typename GET> static __device__ block_digits sum_terms(GET get, int64_
         factor = 0x1p-64;
     }
     sums = digits_begin(e);
+#pragma unroll 1
     for (int64_t c = first + (threadIdx.x & 31); c < last; c += 32, terms++) {
         pair x = get(c);
         digits_add_pair(sums, x.hi * factor, x.lo * factor);
