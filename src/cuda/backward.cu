@@ -295,7 +295,7 @@ static __device__ __forceinline__ void rows_of_blocks(const softmax_job &job, co
 
 template <bool LOG, int TYPE, bool STREAM>
 static __global__ void __maxnreg__(BACKWARD_REGISTERS) row_blocks(const __grid_constant__ softmax_job job, stream_shape shape, bool as_float) {
-    rows_of_blocks<LOG, TYPE, STREAM>(job, shape, as_float);
+    if constexpr (HAS_CLUSTERS || !STREAM) rows_of_blocks<LOG, TYPE, STREAM>(job, shape, as_float);
 }
 
 #define ANY_WARPS 8

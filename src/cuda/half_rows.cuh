@@ -15,7 +15,7 @@ enum rows_form {
 template <typename T, typename LANES, bool LOG, int PARTS, rows_form FORM>
 static __global__ void __maxnreg__(FORM == ROW_OF_A_WIDE_CLUSTER && !LANES::edge ? 48 : LOG && LANES::edge && cell<T>::kind == ARITHMETIC_BFLOAT16 ? 64 : 56)
     half_rows(const __grid_constant__ softmax_job job, int split_into, int ahead) {
-    rows_of_blocks<T, LANES, LOG, PARTS, FORM >= ROW_OF_A_CLUSTER, FORM == ROWS_OF_A_BLOCK>(job, split_into, ahead);
+    if constexpr (HAS_CLUSTERS || FORM < ROW_OF_A_CLUSTER) rows_of_blocks<T, LANES, LOG, PARTS, FORM >= ROW_OF_A_CLUSTER, FORM == ROWS_OF_A_BLOCK>(job, split_into, ahead);
 }
 
 template <typename T, bool LOG, rows_form FORM> static rows_kernel half_kernel_of(const cuda_shape *shape) {

@@ -141,7 +141,7 @@ template <int TYPE, typename MODE> static __device__ __forceinline__ void loss_r
 #endif
 template <int TYPE, typename MODE>
 static __global__ void __maxnreg__(LOSS_REGISTERS) loss_row_kernel(const __grid_constant__ softmax_job job, stream_shape shape) {
-    loss_rows<TYPE, MODE>(job, shape);
+    if constexpr (HAS_CLUSTERS || MODE::any) loss_rows<TYPE, MODE>(job, shape);
 }
 
 template <int TYPE> static cudaError_t launch_loss_rows(const softmax_job *job, const cuda_shape *shape) {

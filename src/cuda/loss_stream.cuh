@@ -320,6 +320,7 @@ static __device__ __forceinline__ void begin_stream(stream_room &room, part_exch
 
 template <int TYPE>
 static __global__ void __maxnreg__(STREAM_REGISTERS) loss_stream_kernel(const __grid_constant__ softmax_job job, stream_shape shape, int clerks) {
+    if (!HAS_CLUSTERS) return;
     stream_room &room = the_board<stream_room>();
     const row_place p = place_of_warp((int)job.columns, (int)(blockDim.x >> 5) - clerks);
     unsigned char *memory = shared_bytes() + board_bytes<stream_room>();

@@ -32,6 +32,13 @@ template <int FIRST> static __device__ __forceinline__ uint32_t marks_of_pair(ui
     return marks;
 }
 
+/* Clusters and bulk copies come with compute capability 9.0. Below, choice.c and gradient_choice.c choose no kernel with them, which are then compiled empty. */
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+#define HAS_CLUSTERS true
+#else
+#define HAS_CLUSTERS false
+#endif
+
 /* What was made of x before this is made again after it, and not kept in registers. */
 static __device__ __forceinline__ void make_again(uint32_t &x) { asm volatile("" : "+r"(x)); }
 

@@ -95,9 +95,7 @@ template <typename T, typename LANES, bool LOG, bool CLUSTER> static __device__ 
 
 template <typename T, typename LANES, bool LOG, bool CLUSTER>
 static __global__ void __maxnreg__(56) noted_row_kernel(const __grid_constant__ softmax_job job, int cluster, int ahead) {
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900 /* choice.c asks nobody else: gates */
-    noted_rows<T, LANES, LOG, CLUSTER>(job, cluster, ahead);
-#endif
+    if constexpr (HAS_CLUSTERS) noted_rows<T, LANES, LOG, CLUSTER>(job, cluster, ahead); /* gates */
 }
 
 template <typename T, bool LOG> static cudaError_t launch_noted(const softmax_job *job, const cuda_shape *shape) {

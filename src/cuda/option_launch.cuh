@@ -7,7 +7,7 @@
 
 template <typename T, int VEC, int N, bool LOG, bool SCALED, bool CLUSTER>
 static __global__ void __maxnreg__(CLUSTER && sizeof(T) == 2 ? 64 : 80) options(const __grid_constant__ softmax_job job, int split_into, int ahead) {
-    rows_with_options<T, VEC, N, LOG, SCALED, CLUSTER>(job, split_into, ahead);
+    if constexpr (HAS_CLUSTERS || !CLUSTER) rows_with_options<T, VEC, N, LOG, SCALED, CLUSTER>(job, split_into, ahead);
 }
 
 typedef void (*option_kernel)(softmax_job job, int split_into, int ahead);

@@ -3,7 +3,7 @@
 
 template <typename LANES, bool LOG, int PARTS, bool CLUSTER>
 static __global__ void __maxnreg__(LANES::edge && !CLUSTER ? 64 : 56) rows(const __grid_constant__ softmax_job job, int split_into, int ahead) {
-    rows_of_blocks<float, LANES, LOG, PARTS, CLUSTER, false>(job, split_into, ahead);
+    if constexpr (HAS_CLUSTERS || !CLUSTER) rows_of_blocks<float, LANES, LOG, PARTS, CLUSTER, false>(job, split_into, ahead);
 }
 
 template <bool LOG, bool CLUSTER> static rows_kernel kernel_of(const cuda_shape *shape) {

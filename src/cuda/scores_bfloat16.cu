@@ -2,7 +2,7 @@
 #include "score_rows.cuh"
 
 template <bool LOG, bool CLUSTER> static __global__ void __maxnreg__(128) scores(const __grid_constant__ softmax_job job, int cluster, int) {
-    rows_of_scores<bfloat16, LOG, CLUSTER>(job, cluster);
+    if constexpr (HAS_CLUSTERS || !CLUSTER) rows_of_scores<bfloat16, LOG, CLUSTER>(job, cluster);
 }
 
 cudaError_t softmax_cuda_scores_bfloat16(const softmax_job *job, const cuda_shape *shape) {

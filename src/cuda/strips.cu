@@ -27,7 +27,7 @@ template <typename T> static cudaError_t start_pairs(const softmax_job *job, con
 
 template <typename TILE, bool LOG, bool CLUSTER>
 static __global__ void __launch_bounds__(TILE::THREADS, 1024 / TILE::THREADS) turned(const __grid_constant__ softmax_job job, int cluster) {
-    turned_rows<TILE, LOG, CLUSTER>(job, cluster);
+    if constexpr (HAS_CLUSTERS || (!CLUSTER && TILE::COLUMNS <= 256)) turned_rows<TILE, LOG, CLUSTER>(job, cluster);
 }
 
 template <typename TILE, bool CLUSTER> static cudaError_t start_turned_tile(const softmax_job *job, int cluster) {
