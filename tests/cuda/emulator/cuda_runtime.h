@@ -350,6 +350,7 @@ template <typename T> static inline T max(T a, T b) { return a < b ? b : a; }
 #define SOFTMAX_CUDA_MACHINE_CUH
 #include "numerics/half.h"
 #define EVERY_LANE 0xffffffffu
+#define HAS_CLUSTERS true
 static inline unsigned char *shared_bytes() {
     unsigned char *bytes = emulator::self().its_block->shared.data();
     return bytes + (-(uintptr_t)bytes & 15);
