@@ -138,6 +138,7 @@ static void NAME(sum_batches)(NAME(batch_rows) *g, NAME(batch_sum) *sum, int fir
             NAME(term_row) *r = &b.row[b.blocks];
             const ahead_lines ahead = {(uintptr_t)NAME(batch_scores)(job, g->row + row, block) + (streams ? GROUP_BYTES : AHEAD_BYTES), LANES * sizeof(REAL)};
             r->z = NAME(batch_scores)(job, g->row + row, block);
+            r->mask = NULL;
             r->v = NAME(batch_terms)(g, job, kept, row, block);
             r->count = NAME(block_columns)((int64_t)block * SOFTMAX_BLOCK_COLUMNS, job->columns);
             r->ahead = ahead;

@@ -97,11 +97,13 @@ static NOINLINE void NAME(seen_terms)(const REAL *z, const uint8_t *mask, int co
 #undef TERMS
 #undef TERMS_OF_KIND
 
-/* The terms of several rows or blocks; values into their v where `stores`. */
+/* The terms of several rows or blocks, all of them seen through masks or none; values into their v where `stores`. */
 static void NAME(terms_of_rows)(NAME(term_row) *row, int rows, int stores, arithmetic kind) {
 #if defined(VECTOR_PIPELINE)
-    if (sizeof(REAL) == 4 && kind == ARITHMETIC_32 && rows > 1 && row[0].count >= PIPED_ROW_LEAST) {
-        piped_rows((term_row_float *)(void *)row, rows, stores);
+    int piped = sizeof(REAL) == 4 && kind == ARITHMETIC_32 && rows > 1;
+    for (int i = 0; i < rows; i++) piped &= row[i].count >= PIPED_ROW_LEAST;
+    if (piped) {
+        (row[0].mask ? piped_seen_rows : piped_rows)((term_row_float *)(void *)row, rows, stores);
         for (int i = 0; i < rows; i++) {
             BITS padded = (BITS)((row[i].count + LANES - 1) / LANES * LANES);
             row[i].high -= padded * NAME(bits_of)(HIGH_MAGIC);
@@ -110,9 +112,14 @@ static void NAME(terms_of_rows)(NAME(term_row) *row, int rows, int stores, arith
         return;
     }
 #endif
-    for (int i = 0; i < rows; i++)
-        NAME(terms)(row[i].z, NULL, row[i].count, row[i].magic, row[i].floor_score, row[i].ahead, stores ? row[i].v : NULL, kind, &row[i].high,
-                    &row[i].low);
+    for (int i = 0; i < rows; i++) {
+        NAME(term_row) *r = &row[i];
+        REAL *v = stores ? r->v : NULL;
+        if (r->mask)
+            NAME(seen_terms)(r->z, r->mask, r->count, r->magic, r->floor_score, r->ahead, v, kind, &r->high, &r->low);
+        else
+            NAME(terms)(r->z, NULL, r->count, r->magic, r->floor_score, r->ahead, v, kind, &r->high, &r->low);
+    }
 }
 
 /* What a block adds to its row, and what its values v are relative to: v = e^z 2^(SOFTMAX_BIAS - kb). */

@@ -5,7 +5,7 @@ typedef struct NAME(batch) {
     int blocks;
     int usual; /* all of them have terms of the fast kind, and then: */
     NAME(top) top[LANES];
-    NAME(term_row) row[LANES]; /* z, count and v are the caller's */
+    NAME(term_row) row[LANES]; /* z, mask, count and v are the caller's */
     NAME(lanes) lanes;
     NAME(lane_terms) terms;
 } NAME(batch);

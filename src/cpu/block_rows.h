@@ -116,7 +116,7 @@ static void NAME(sum_group)(NAME(row_group) *g, NAME(lanes) *s, const softmax_jo
     NAME(lane_terms_begin)(s, job->kind, &terms);
     for (int i = 0; i < g->rows; i++) {
         const ahead_lines ahead = {(uintptr_t)NAME(group_elements)(g, job, i) + (uintptr_t)(g->rows * columns * bytes), LANES * bytes};
-        NAME(term_row) its = {NAME(group_scores)(g, job, i), keep ? NAME(group_terms)(g, job, i) : NULL, columns - t->columns, terms.magic[i], terms.floor_score[i],
+        NAME(term_row) its = {NAME(group_scores)(g, job, i), NULL, keep ? NAME(group_terms)(g, job, i) : NULL, columns - t->columns, terms.magic[i], terms.floor_score[i],
                                 ahead, 0, 0};
         row[i] = its;
         prefetch_ends(ahead, columns * bytes);

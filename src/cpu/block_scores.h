@@ -74,22 +74,22 @@ static NAME(top) NAME(scores_and_top)(NAME(source) *s, int64_t first, int count,
     NAME(score_parts) parts;
     NAME(top) top;
     REAL product = 0;
-    view->z = buffer;
     view->low = NULL;
+    if (s->through) {
+        view->z = (const REAL *)(const void *)s->x + first;
+        view->mask = (const uint8_t *)s->mask + first;
+        s->at = first;
+        s->doubtful = 0;
+        top = NAME(seen_top)(view->z, view->mask, count);
+        if (NAME(top_is_usual)(&top)) return top;
+    }
+    view->z = buffer;
     view->mask = NULL;
     if (!(s->direct && !s->mask) && !s->is_wild && s->scale_hi != 0) {
         NAME(parts_of_block)(s, first, count, buffer, &room, &parts);
         s->at = first;
         s->doubtful = 0;
         if (!parts.form && parts.type == REAL_ELEMENT) return NAME(block_top)(buffer, count); /* they are there already */
-        if (s->through) {
-            top = NAME(seen_top)((const REAL *)parts.x, parts.mask, count);
-            view->z = (const REAL *)parts.x;
-            view->mask = parts.mask;
-            if (NAME(top_is_usual)(&top)) return top;
-            view->z = buffer;
-            view->mask = NULL;
-        }
         top = NAME(made_top)(&parts, count, buffer, low_buffer, &product);
         if (parts.form & SCORES_SCALED) view->low = low_buffer;
         if (!view->low || (NAME(top_is_usual)(&top) && product < WIDE_FROM)) return top;

@@ -69,6 +69,21 @@ static ALWAYS_INLINE VECTOR NAME(lanes_to_top)(const VECTOR *m, NAME(largest) al
     return all.first;
 }
 
+/* A vector of made_scores into the maxima m and what is not above any score; as scores without a number are to be seen. */
+static ALWAYS_INLINE VECTOR NAME(take_scores)(const NAME(score_parts) *parts, element type, int form, int i, REAL *to, REAL *low_to, VECTOR *m,
+                                              VECTOR *size, VECTOR *low) {
+    VECTOR z;
+    if (form & SCORES_ASIDE) { /* what is not seen is 0 */
+        *m = V(max_seen)(*m, (const REAL *)parts->x + i, parts->mask + i, &z);
+        z = V(held)(z);
+    } else {
+        z = NAME(made_scores)(parts, type, form, i, to, low_to, size, low);
+        *m = V(max)(*m, z);
+    }
+    if (form & SCORES_ASIDE || !(form & (SCORES_MASKED | SCORES_BIASED))) *low = V(lower)(*low, z);
+    return z;
+}
+
 /* Only maxima are kept of the columns with the same place modulo CLASSES; the second is either the largest of the other places or found at the
  * first's own. Scores that are not the elements themselves are left at `to`, low parts at `low_to`; product: as made_scores has it. */
 static ALWAYS_INLINE NAME(top) NAME(top_loop)(const NAME(score_parts) *parts, element type, int form, int count, REAL *to, REAL *low_to,
@@ -88,20 +103,10 @@ static ALWAYS_INLINE NAME(top) NAME(top_loop)(const NAME(score_parts) *parts, el
     for (int j = 0; j < 8; j++) m[j] = nothing;
     for (; i < whole; i += CLASSES) {
         for (int j = 0; j < 8; j += 4) {
-            VECTOR x = NAME(made_scores)(&held, type, form, i + j * LANES, to, low_to, &size, &low);
-            VECTOR y = NAME(made_scores)(&held, type, form, i + (j + 1) * LANES, to, low_to, &size2, &low2);
-            VECTOR u = NAME(made_scores)(&held, type, form, i + (j + 2) * LANES, to, low_to, &size, &low);
-            VECTOR w = NAME(made_scores)(&held, type, form, i + (j + 3) * LANES, to, low_to, &size2, &low2);
-            m[j] = V(max)(m[j], x);
-            m[j + 1] = V(max)(m[j + 1], y);
-            m[j + 2] = V(max)(m[j + 2], u);
-            m[j + 3] = V(max)(m[j + 3], w);
-            if (!holes) {
-                low = V(lower)(low, x);
-                low2 = V(lower)(low2, y);
-                low = V(lower)(low, u);
-                low2 = V(lower)(low2, w);
-            }
+            VECTOR x = NAME(take_scores)(&held, type, form, i + j * LANES, to, low_to, &m[j], &size, &low);
+            VECTOR y = NAME(take_scores)(&held, type, form, i + (j + 1) * LANES, to, low_to, &m[j + 1], &size2, &low2);
+            VECTOR u = NAME(take_scores)(&held, type, form, i + (j + 2) * LANES, to, low_to, &m[j + 2], &size, &low);
+            VECTOR w = NAME(take_scores)(&held, type, form, i + (j + 3) * LANES, to, low_to, &m[j + 3], &size2, &low2);
             ordered = V(still_ordered)(ordered, x, y);
             ordered2 = V(still_ordered)(ordered2, u, w);
         }

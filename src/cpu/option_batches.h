@@ -122,7 +122,6 @@ static void NAME(add_option_batch)(NAME(option_batch) *b, NAME(option_group) *g,
         const NAME(top) *largest = &b->top[j];
         NAME(batch_sum) *row = &sum[b->of[j]];
         NAME(block) block;
-        block.maximum = score_of_value((double)largest->first);
         block.kb = 0;
         block.top = 0;
         block.least = largest->least;
@@ -130,8 +129,9 @@ static void NAME(add_option_batch)(NAME(option_batch) *b, NAME(option_group) *g,
         block.margin = b->view[j].low ? 1 : TERMS_APART;
         block.at = largest->first - largest->second >= block.margin ? largest->at : -1;
         block.flags = 0;
+        block.maximum = b->view[j].low && largest->first != -(REAL)INFINITY ? score_of_pair((double)b->first[j], (double)b->first_low[j])
+                                                                            : score_of_value((double)largest->first);
         if (largest->first != -(REAL)INFINITY) {
-            block.maximum = score_of_pair((double)b->first[j], (double)b->first_low[j]);
             block.kb = (int64_t)kb[j];
             block.top = top[j];
             NAME(set_rest)(&block, b->high[j], b->low[j]);
@@ -157,11 +157,22 @@ static void NAME(run_unusual_block)(NAME(option_batch) *b, int j, NAME(option_gr
     g->place[b->of[j] * g->blocks + b->at[j]] = NAME(place_in_row)(&block);
 }
 
+/* The terms of blocks of[] without low parts. */
+static void NAME(piped_terms)(NAME(option_batch) *b, NAME(term_row) *row, const int *of, int rows, int stores, arithmetic kind) {
+    NAME(terms_of_rows)(row, rows, stores, kind);
+    for (int i = 0; i < rows; i++) {
+        b->high[of[i]] = row[i].high;
+        b->low[of[i]] = row[i].low;
+    }
+}
+
 /* Terms and sums of a batch, in turn with the results of the group before (NULL: none). */
 static void NAME(run_option_batch)(NAME(option_batch) *b, NAME(option_group) *g, NAME(batch_sum) *sum, const softmax_job *job,
                                    const NAME(option_group) *before, REAL *kept, int streams) {
     const int keep = job->op == OPERATION_SOFTMAX;
     NAME(lane_terms) terms;
+    NAME(term_row) row[LANES]; /* those without low parts */
+    int of[LANES], piped = 0;
     NAME(begin_option_batch)(b, g, job);
     if (!b->usual) {
         for (int j = 0; j < b->blocks; j++) {
@@ -178,11 +189,18 @@ static void NAME(run_option_batch)(NAME(option_batch) *b, NAME(option_group) *g,
         const ahead_lines ahead = NAME(option_ahead)(&g->source[i], (int64_t)block * SOFTMAX_BLOCK_COLUMNS);
         if (before) NAME(finish_option_block)(before, job, kept, i, block, streams);
         if (b->top[j].first == -(REAL)INFINITY) continue;
-        if (view->mask)
-            NAME(seen_terms)(view->z, view->mask, count, terms.magic[j], terms.floor_score[j], ahead, v, job->kind, &b->high[j], &b->low[j]);
-        else
+        if (view->low) {
             NAME(terms)(view->z, view->low, count, terms.magic[j], terms.floor_score[j], ahead, v, job->kind, &b->high[j], &b->low[j]);
+            continue;
+        }
+        NAME(term_row) its = {view->z, view->mask, v, count, terms.magic[j], terms.floor_score[j], ahead, 0, 0};
+        of[piped] = j;
+        row[piped++] = its;
+        if (!streams && j < b->blocks - 1) continue;
+        NAME(piped_terms)(b, row, of, piped, keep, job->kind);
+        piped = 0;
     }
+    NAME(piped_terms)(b, row, of, piped, keep, job->kind);
     NAME(lane_terms_end)(&b->lanes, &terms, b->high, b->low);
     I(store)(b->high, b->lanes.high);
     I(store)(b->low, b->lanes.low);

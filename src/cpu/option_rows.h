@@ -33,6 +33,8 @@ static void NAME(option_sums)(const softmax_job *job, const NAME(option_row) *ro
     REAL first[LANES], second[LANES], first_low[LANES], used[LANES];
     BITS high[LANES] = {0}, low[LANES] = {0};
     NAME(lane_terms) terms;
+    NAME(term_row) piped_row[LANES]; /* those without low parts */
+    int of[LANES], piped = 0;
     for (int i = 0; i < LANES; i++) {
         first[i] = second[i] = first_low[i] = used[i] = 0;
         if (i >= rows || row[i].empty) continue;
@@ -50,10 +52,19 @@ static void NAME(option_sums)(const softmax_job *job, const NAME(option_row) *ro
     for (int i = 0; i < rows; i++) {
         const NAME(option_row) *r = &row[i];
         const ahead_lines ahead = {(uintptr_t)r->x + (uintptr_t)(rows * stride), LANES * element_bytes(job->x.type)};
-        if (r->view.mask && !r->empty)
-            NAME(seen_terms)(r->view.z, r->view.mask, r->count, terms.magic[i], terms.floor_score[i], ahead, keep ? r->v : NULL, job->kind, &high[i], &low[i]);
-        else if (!r->empty)
+        NAME(term_row) its = {r->view.z, r->view.mask, r->v, r->count, terms.magic[i], terms.floor_score[i], ahead, 0, 0};
+        if (r->empty) continue;
+        if (r->view.low) {
             NAME(terms)(r->view.z, r->view.low, r->count, terms.magic[i], terms.floor_score[i], ahead, keep ? r->v : NULL, job->kind, &high[i], &low[i]);
+            continue;
+        }
+        of[piped] = i;
+        piped_row[piped++] = its;
+    }
+    NAME(terms_of_rows)(piped_row, piped, keep, job->kind);
+    for (int j = 0; j < piped; j++) {
+        high[of[j]] = piped_row[j].high;
+        low[of[j]] = piped_row[j].low;
     }
     NAME(lane_terms_end)(s, &terms, high, low);
     NAME(read_lanes)(s, 1, job->kind, NAME(lane_want_of)(job->op));

@@ -18,6 +18,7 @@ static ALWAYS_INLINE int piped_vectors_double(const double *z, const double *low
 /* Scores whose terms are wanted; what terms_loop has. */
 typedef struct term_row_float {
     const float *z;
+    const uint8_t *mask; /* through which z is seen, or NULL */
     float *v;
     int count;
     float magic;
@@ -29,6 +30,7 @@ typedef struct term_row_float {
 
 typedef struct term_row_double {
     const double *z;
+    const uint8_t *mask;
     double *v;
     int count;
     double magic;
@@ -95,8 +97,9 @@ static ALWAYS_INLINE void term_pipeline_step(term_pipeline *p, vf z, float *v, i
 /* The step of vector i in memory, low parts or mask (NULL: none) too. */
 static ALWAYS_INLINE void term_pipeline_take(term_pipeline *p, const float *z, const float *low_parts, const uint8_t *mask, int i, float *v, int stored,
                                              int last) {
-    const vf lows = low_parts ? vf_load(low_parts + i * VF_LANES) : vf_set(0.0f), raw = vf_load(z + i * VF_LANES);
-    term_pipeline_step_low(p, mask ? vf_masked(raw, mask + i * VF_LANES) : raw, low_parts ? &lows : NULL, v, stored, 0, last);
+    const vf lows = low_parts ? vf_load(low_parts + i * VF_LANES) : vf_set(0.0f);
+    const vf raw = mask ? vf_load_where(z + i * VF_LANES, seen_f(mask + i * VF_LANES), p->floors) : vf_load(z + i * VF_LANES);
+    term_pipeline_step_low(p, raw, low_parts ? &lows : NULL, v, stored, 0, last);
 }
 
 static ALWAYS_INLINE int piped_vectors_float(const float *z, const float *low_parts, const uint8_t *mask, int count, vf magic, vf floors,
@@ -129,8 +132,9 @@ static ALWAYS_INLINE int piped_vectors_float(const float *z, const float *low_pa
 
 /* Rows one after another without emptying the pipeline between them: the next one's vectors enter while the last of this one leave. A row's
  * last vector, which may be shorter, is the first that enters. */
-static ALWAYS_INLINE void piped_rows_loop(term_row_float *row, int rows, int stores) {
+static ALWAYS_INLINE void piped_rows_loop(term_row_float *row, int rows, int stores, int masked) {
     static const float nothing[4 * VF_LANES];
+    uint8_t end_mask[VF_LANES] = {0};
     float nowhere[4 * VF_LANES], *v = nowhere;
     const int step = VF_LANES, stored = stores ? VF_LANES : 0;
     term_pipeline p;
@@ -139,6 +143,7 @@ static ALWAYS_INLINE void piped_rows_loop(term_row_float *row, int rows, int sto
     p.high = p.low = vi_zero();
     for (int i = 0; i <= rows; i++) { /* at `rows` nothing enters, for the last to leave */
         const float *z = nothing, *end = nothing;
+        const uint8_t *mask = masked ? (const uint8_t *)nothing : NULL, *last = mask;
         int rest = VF_LANES;
         ahead_lines ahead = {(uintptr_t)nothing, 0};
         if (i < rows) {
@@ -148,20 +153,37 @@ static ALWAYS_INLINE void piped_rows_loop(term_row_float *row, int rows, int sto
             ahead = row[i].ahead;
             p.magic = vf_set(row[i].magic + 127.0f);
             p.floors = vf_set(row[i].floor_score);
+            if (masked) {
+                mask = row[i].mask;
+                last = mask + (end - z);
+                if (rest < step) {
+                    memset(end_mask, 0, sizeof end_mask);
+                    memcpy(end_mask, last, (size_t)rest);
+                    last = end_mask;
+                }
+            }
         }
         for (int j = 0; j < 4; j++) prefetch_next(&ahead);
-        term_pipeline_step(&p, vf_load_part(end, rest, -INFINITY), v, stored, 0, 4);
-        term_pipeline_step(&p, vf_load(z), v + step, stored, 0, 4);
-        term_pipeline_step(&p, vf_load(z + step), v + 2 * step, stored, 0, 4);
+        const vf rest_z = vf_load_part(end, rest, -INFINITY);
+        term_pipeline_step(&p, masked ? vf_masked(rest_z, last) : rest_z, v, stored, 0, 4);
+        term_pipeline_step(&p, masked ? vf_load_where(z, seen_f(mask), p.floors) : vf_load(z), v + step, stored, 0, 4);
+        term_pipeline_step(&p, masked ? vf_load_where(z + step, seen_f(mask + step), p.floors) : vf_load(z + step), v + 2 * step, stored, 0, 4);
         if (i) row[i - 1].high = vi_sum(p.high);
         p.high = vi_zero();
         v = stores && i < rows ? row[i].v : nowhere;
-        term_pipeline_step(&p, vf_load(z + 2 * step), stores ? v + (end - z) : v, stores ? rest : 0, 0, 4);
+        term_pipeline_step(&p, masked ? vf_load_where(z + 2 * step, seen_f(mask + 2 * step), p.floors) : vf_load(z + 2 * step),
+                           stores ? v + (end - z) : v, stores ? rest : 0, 0, 4);
         if (i) row[i - 1].low = vi_sum(p.low);
         p.low = vi_zero();
-        for (z += 3 * step; z < end; z += step) {
+        z += 3 * step;
+        if (masked) mask += 3 * step;
+        vm seen = masked && z < end ? seen_f(mask) : vm_none();
+        for (; z < end; z += step) {
+            const vf next = masked ? vf_load_where(z, seen, p.floors) : vf_load(z);
+            if (masked) mask += z + step < end ? step : 0;
+            if (masked) seen = seen_f(mask); /* a step ahead, for a mask's way is long */
             prefetch_next(&ahead);
-            term_pipeline_step(&p, vf_load(z), v, stored, 0, 4);
+            term_pipeline_step(&p, next, v, stored, 0, 4);
             if (stores) v += step;
         }
     }
@@ -170,7 +192,12 @@ static ALWAYS_INLINE void piped_rows_loop(term_row_float *row, int rows, int sto
 #define PIPED_ROW_LEAST (3 * VF_LANES + 1) /* columns: three whole vectors after the first to enter */
 
 static NOINLINE void piped_rows(term_row_float *row, int rows, int stores) {
-    stores ? piped_rows_loop(row, rows, 1) : piped_rows_loop(row, rows, 0);
+    stores ? piped_rows_loop(row, rows, 1, 0) : piped_rows_loop(row, rows, 0, 0);
+}
+
+/* All seen through masks. */
+static NOINLINE void piped_seen_rows(term_row_float *row, int rows, int stores) {
+    stores ? piped_rows_loop(row, rows, 1, 1) : piped_rows_loop(row, rows, 0, 1);
 }
 
 #else

@@ -188,6 +188,19 @@ static inline vd vd_masked(vd a, const uint8_t *mask) {
     __m256i bytes = _mm256_cvtepu8_epi64(_mm_cvtsi32_si128(four));
     return _mm256_blendv_pd(a, _mm256_set1_pd(-(double)INFINITY), _mm256_castsi256_pd(_mm256_cmpeq_epi64(bytes, _mm256_setzero_si256())));
 }
+static inline vf vf_max_seen(vf m, const float *p, const uint8_t *mask, vf *z) {
+    __m256i bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)mask));
+    vf seen = _mm256_castsi256_ps(_mm256_cmpgt_epi32(bytes, _mm256_setzero_si256()));
+    *z = _mm256_and_ps(vf_load(p), seen);
+    return _mm256_blendv_ps(m, vf_max(m, *z), seen);
+}
+static inline vd vd_max_seen(vd m, const double *p, const uint8_t *mask, vd *z) {
+    int four;
+    memcpy(&four, mask, sizeof four);
+    vd seen = _mm256_castsi256_pd(_mm256_cmpgt_epi64(_mm256_cvtepu8_epi64(_mm_cvtsi32_si128(four)), _mm256_setzero_si256()));
+    *z = _mm256_and_pd(vd_load(p), seen);
+    return _mm256_blendv_pd(m, vd_max(m, *z), seen);
+}
 static inline vf vf_div(vf a, vf b) { return _mm256_div_ps(a, b); }
 static inline vd vd_div(vd a, vd b) { return _mm256_div_pd(a, b); }
 static inline vd vd_log2_floor(vd a) { /* the exponent's bits as a double: in the low bits of 2^52 */

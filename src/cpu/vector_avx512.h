@@ -171,6 +171,26 @@ static inline vf vf_masked(vf a, const uint8_t *mask) {
     __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)mask);
     return _mm512_mask_mov_ps(vf_set(-INFINITY), _mm_test_epi8_mask(bytes, bytes), a);
 }
+static inline __mmask16 seen_f(const uint8_t *mask) {
+    __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)mask);
+    return _mm_test_epi8_mask(bytes, bytes);
+}
+static inline __mmask8 seen_d(const uint8_t *mask) {
+    __m128i bytes = _mm_loadl_epi64((const __m128i *)(const void *)mask);
+    return (__mmask8)_mm_test_epi8_mask(bytes, bytes);
+}
+/* what is seen at p, else `otherwise` */
+static inline vf vf_load_where(const float *p, __mmask16 seen, vf otherwise) { return _mm512_mask_loadu_ps(otherwise, seen, p); }
+static inline vf vf_max_seen(vf m, const float *p, const uint8_t *mask, vf *z) {
+    __mmask16 seen = seen_f(mask);
+    *z = _mm512_maskz_mov_ps(seen, vf_load(p)); /* a masked load keeps compilers from holding others in registers */
+    return _mm512_mask_max_ps(m, seen, m, *z);
+}
+static inline vd vd_max_seen(vd m, const double *p, const uint8_t *mask, vd *z) {
+    __mmask8 seen = seen_d(mask);
+    *z = _mm512_maskz_mov_pd(seen, vd_load(p));
+    return _mm512_mask_max_pd(m, seen, m, *z);
+}
 static inline vd vd_masked(vd a, const uint8_t *mask) {
     __m128i bytes = _mm_loadl_epi64((const __m128i *)(const void *)mask);
     return _mm512_mask_mov_pd(_mm512_set1_pd(-(double)INFINITY), (__mmask8)_mm_test_epi8_mask(bytes, bytes), a);

@@ -175,6 +175,18 @@ static inline vd vd_masked(vd a, const uint8_t *mask) {
     uint64x2_t lanes = {mask[0], mask[1]};
     return vbslq_f64(vceqq_u64(lanes, vdupq_n_u64(0)), vdupq_n_f64(-(double)INFINITY), a);
 }
+static inline vf vf_max_seen(vf m, const float *p, const uint8_t *mask, vf *z) {
+    uint32_t four;
+    memcpy(&four, mask, sizeof four);
+    uint32x4_t unseen = vceqq_u32(vmovl_u16(vget_low_u16(vmovl_u8(vreinterpret_u8_u32(vdup_n_u32(four))))), vdupq_n_u32(0));
+    *z = vbslq_f32(unseen, vdupq_n_f32(0.0f), vf_load(p));
+    return vbslq_f32(unseen, m, vf_max(m, *z));
+}
+static inline vd vd_max_seen(vd m, const double *p, const uint8_t *mask, vd *z) {
+    uint64x2_t lanes = {mask[0], mask[1]}, unseen = vceqq_u64(lanes, vdupq_n_u64(0));
+    *z = vbslq_f64(unseen, vdupq_n_f64(0.0), vd_load(p));
+    return vbslq_f64(unseen, m, vd_max(m, *z));
+}
 static inline vf vf_div(vf a, vf b) { return vdivq_f32(a, b); }
 static inline vd vd_div(vd a, vd b) { return vdivq_f64(a, b); }
 static inline vd vd_log2_floor(vd a) { return vsubq_f64(vcvtq_f64_u64(vshrq_n_u64(vreinterpretq_u64_f64(a), 52)), vdupq_n_f64(1023.0)); }

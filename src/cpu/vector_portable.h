@@ -132,6 +132,21 @@ static inline vd vd_add_if_finite(vd test, vd a, vd b) { LANES_D a.lane[i] += te
 /* a where the lane's byte is not 0, else -inf */
 static inline vf vf_masked(vf a, const uint8_t *mask) { LANES_F a.lane[i] = mask[i] ? a.lane[i] : -INFINITY; return a; }
 static inline vd vd_masked(vd a, const uint8_t *mask) { LANES_D a.lane[i] = mask[i] ? a.lane[i] : -(double)INFINITY; return a; }
+/* *z: what the mask leaves at p, else 0; the larger of m and it, m where the mask is zero */
+static inline vf vf_max_seen(vf m, const float *p, const uint8_t *mask, vf *z) {
+    vf x = vf_load(p);
+    LANES_F z->lane[i] = mask[i] ? x.lane[i] : 0.0f;
+    x = vf_max(m, *z);
+    LANES_F x.lane[i] = mask[i] ? x.lane[i] : m.lane[i];
+    return x;
+}
+static inline vd vd_max_seen(vd m, const double *p, const uint8_t *mask, vd *z) {
+    vd x = vd_load(p);
+    LANES_D z->lane[i] = mask[i] ? x.lane[i] : 0.0;
+    x = vd_max(m, *z);
+    LANES_D x.lane[i] = mask[i] ? x.lane[i] : m.lane[i];
+    return x;
+}
 static inline vf vf_div(vf a, vf b) { LANES_F a.lane[i] /= b.lane[i]; return a; }
 static inline vd vd_div(vd a, vd b) { LANES_D a.lane[i] /= b.lane[i]; return a; }
 /* floor(log2 a) of positive normal numbers */
