@@ -107,6 +107,7 @@ class CParts:
         self.clock = ctypes.CDLL(os.path.join(folder, "libsoftmax_bench.so"))
         self.clock.bench_time.restype = ctypes.c_double
         self.clock.bench_time.argtypes = [ctypes.c_void_p, ctypes.c_void_p] + 3 * [ctypes.c_int64]
+        self.clock.bench_pace.restype = ctypes.c_double
 
     def contestant(self, name, rival, library, function, isa=None, only=lambda row: True):
         address = ctypes.cast(getattr(library, function), ctypes.c_void_p)

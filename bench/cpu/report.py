@@ -11,8 +11,9 @@ from exact import FORMATS
 CEILINGS = {"cache": ("memcpy", "plain copy"), "cold": ("memcpy", "plain copy", "non-temporal copy"),
             "stream": ("non-temporal copy", "plain copy", "memcpy")}
 BUSY = 0.05  # a row is marked where other processes took more of the processors
+SLOW = 0.2  # ... and where more of its turns counted though the processor was slow
 FIELDS = ["operation", "type", "shape", "mode", "threads", "values", "contestant", "owner", "seconds", "low", "high", "turns", "calls",
-          "gelem", "share", "ratio", "ulp", "others"]
+          "gelem", "share", "ratio", "ulp", "others", "slow"]
 
 
 def processor():
@@ -79,7 +80,7 @@ class Report:
 
     def row(self, row, message):
         self.rows[row] = RowResult(row, message["results"])
-        self.rows[row].others = message["others"]
+        self.rows[row].others, self.rows[row].slow = message["others"], message["slow"]
 
     def event(self, message):
         self.events.append(message)
@@ -101,6 +102,8 @@ class Report:
             words += f", {result.ours['ratio']:.2f} x {result.best['contestant']}"
         if result.others > BUSY:
             words += f" (others took {percent(result.others)} of the processors)"
+        if result.slow > SLOW:
+            words += f" (the processor was slow in {percent(result.slow)} of the turns)"
         return words
 
     def table(self, result):
@@ -110,6 +113,8 @@ class Report:
                  f", {row.threads} thread{'s' if row.threads > 1 else ''}" + ("" if row.values == "normal" else f", values {row.values}"), ""]
         if result.others > BUSY:
             lines += [f"Disturbed: other processes took {percent(result.others)} of the processors.", ""]
+        if result.slow > SLOW:
+            lines += [f"Disturbed: the processor was slow (`pace.c`) in {percent(result.slow)} of the turns, and was not waited for any longer.", ""]
         lines += ["| | memory of results | median | spread | Gelem/s | of the ceiling | to best rival | max ULP |", "|---|---|---:|---:|---:|---:|---:|---:|"]
         order = sorted(result.results, key=lambda r: (r["rival"] != "libsoftmax", r["rival"] == "ceiling", r["seconds"]))
         for r in order:
@@ -140,7 +145,7 @@ class Report:
         return "ok" if good else "**MISSED**"
 
     def row_verdicts(self, bar, row, result):
-        lines, ours, where = [], result.ours, row.shape_text + (" (disturbed)" if result.others > BUSY else "")
+        lines, ours, where = [], result.ours, row.shape_text + (" (disturbed)" if result.others > BUSY or result.slow > SLOW else "")
         best = "" if not result.best else f"{result.best['contestant']}, {result.best['gelem']:.2f} Gelem/s"
         if bar.must and ours["ratio"] is not None:
             aim = percent(bar.aim_share) if bar.aim_share else f"{bar.aim} times" if bar.aim else ""
@@ -173,7 +178,8 @@ class Report:
                  "Memory of results: *caller* gave it; or the library allocates it, and had it before (*reused*) or gets new pages from the "
                  "system (*fresh*), by the page faults counted. The best rival is the best that is not *fresh*.",
                  f"Other processes took {percent(max((r.others for r in self.rows.values()), default=0))} of the processors at most, "
-                 f"{percent(sum(r.others for r in self.rows.values()) / max(1, len(self.rows)))} on average.", "",
+                 f"{percent(sum(r.others for r in self.rows.values()) / max(1, len(self.rows)))} on average. "
+                 f"{percent(sum(r.slow for r in self.rows.values()) / max(1, len(self.rows)))} of the turns counted though the processor was slow.", "",
                  "Loaded: " + "; ".join(versions) + ".", ""]
         if missing:
             lines += ["Missing: " + "; ".join(missing) + ".", ""]
@@ -210,4 +216,4 @@ class Report:
                 for r in result.results:
                     rounded = {key: f"{r[key]:.6g}" if isinstance(r[key], float) else r[key] for key in r}
                     writer.writerow({"operation": row.operation, "type": row.type, "shape": row.shape_text, "mode": row.mode,
-                                     "threads": row.threads, "values": row.values, "others": f"{result.others:.2f}"} | rounded)
+                                     "threads": row.threads, "values": row.values, "others": f"{result.others:.2f}", "slow": f"{result.slow:.2f}"} | rounded)

@@ -74,6 +74,47 @@ def busy():
     return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK"), usage.ru_utime + usage.ru_stime
 
 
+class Pace:
+    """What the processor gives at the moment (pace.c). Turns in a slow phase are taken again, of all contestants alike, as long as that does not take
+    too long: `wait` seconds a row, `wait_in_all` a process."""
+    SLOW = 1.05  # times the best so far
+
+    def __init__(self, probe, wait=1.0, wait_in_all=20.0):
+        self.probe, self.wait, self.left, self.best = probe, wait, wait_in_all, probe()
+        self.begin_row()
+
+    def begin_row(self):
+        self.waited = self.slow_turns = self.turns = 0
+
+    def is_slow(self):
+        took = self.probe()
+        self.best = min(self.best, took)
+        return took > self.SLOW * self.best
+
+    def turn(self, timing, first, threads):
+        """timing.turn, taken again where the pace was not what it can be; the place after it."""
+        while True:
+            start, count, slow = time.monotonic(), len(timing.taken), self.is_slow()
+            if not slow or self.spent():
+                first = timing.turn(first, threads)
+                if len(timing.taken) == count:
+                    return first
+                slow = self.is_slow() or slow
+                if not slow or self.spent():
+                    self.turns += 1
+                    self.slow_turns += slow
+                    return first
+                timing.taken.pop()
+            else:
+                time.sleep(0.01)
+            took = time.monotonic() - start
+            self.waited += took
+            self.left -= took
+
+    def spent(self):
+        return self.waited > self.wait or self.left < 0
+
+
 class Timing:
     """One contestant's run, its number of calls per turn, and what its turns took."""
 
@@ -118,6 +159,7 @@ class Worker:
         self.send, self.threads, self.rounds = send, settings["threads"], settings["rounds"]
         self.arena = Arena()
         self.parts = CParts(settings["folder"])
+        self.pace = Pace(self.parts.clock.bench_pace)
         self.contestants = self.parts.ceilings() + self.parts.libsoftmax(settings["isas"])
         if self.threads > 1:  # JAX counts the processors that it may use when it starts
             os.sched_setaffinity(0, PROCESSORS[:self.threads])
@@ -170,14 +212,16 @@ class Worker:
         timings = self.prepare(row, pieces, judge)
         evicted = bytearray(1 << 27) if row.mode == "cold" else None
         place, all_before, own_before, clock = 1, *busy(), time.monotonic()
+        self.pace.begin_row()
         for round_number in range(self.rounds * (3 if row.mode == "cold" else 1)):
             for i in range(len(timings)):
                 timing = timings[(i + round_number) % len(timings)]
                 if evicted:
                     evicted[::64] = bytes([round_number % 256]) * (len(evicted) // 64)
-                place = timing.turn(place, self.threads)
+                place = self.pace.turn(timing, place, self.threads)
         others = (busy()[0] - all_before - busy()[1] + own_before) / (time.monotonic() - clock) / os.cpu_count()
         self.send({"row": number, "took": time.monotonic() - start, "others": max(0, others),
+                   "slow": self.pace.slow_turns / max(1, self.pace.turns),
                    "results": [timing.summary(row.elements, pieces[0].y.nbytes) for timing in timings]})
 
 

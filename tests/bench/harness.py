@@ -13,6 +13,7 @@ from contestant import CParts, CRun, PythonRun, Unsupported  # noqa: E402
 from exact import Judge  # noqa: E402
 from work import DTYPES, OPERATIONS, Arena, Row, c_works  # noqa: E402
 import rival_numpy  # noqa: E402
+from worker import Pace  # noqa: E402
 
 STOCK = 1 << 16  # random values; the harness takes more
 FOLDER = os.path.join(os.environ["SOFTMAX_BUILD"], "bench")
@@ -116,6 +117,32 @@ def refusals(parts):
         check(True, "")
 
 
+class CountedTiming:
+    """Turns without work."""
+
+    def __init__(self):
+        self.taken, self.calls = [], 0
+
+    def turn(self, first, threads):
+        self.calls += 1
+        self.taken.append(self.calls)
+        return first + 1
+
+
+def pace(parts):
+    """Turns in a slow phase are taken again while there is time for it, and said to be slow when there is none."""
+    check(0 < parts.clock.bench_pace() < 0.1, "the pace is no time")
+    for took, kept, slow in (([1, 1, 1], 1, 0), ([1, 1, 1.2, 1, 1], 2, 0), ([1, 1.2, 1.2, 1, 1.04], 1, 0)):
+        given, timing = iter(took), CountedTiming()
+        steady = Pace(lambda given=given: next(given))
+        check(steady.turn(timing, 5, 1) == 5 + kept, f"pace {took}: another place")
+        check(timing.taken == [kept] and steady.slow_turns == slow and steady.turns == 1, f"pace {took}: kept turns {timing.taken}")
+    given, timing = iter([1, 1.2, 1.2]), CountedTiming()
+    hurried = Pace(lambda: next(given), wait=-1)
+    hurried.turn(timing, 0, 1)
+    check(timing.taken == [1] and hurried.slow_turns == 1, "a slow turn that there is no time for is not kept or not told")
+
+
 def turns():
     """A Python contestant is called on every piece in turn, as often as asked."""
     seen = []
@@ -148,6 +175,7 @@ def main():
     numpy_rival()
     refusals(parts)
     turns()
+    pace(parts)
     commands()
     print(f"{checks} checks, {failures} failures")
     sys.exit(bool(failures))
