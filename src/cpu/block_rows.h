@@ -10,7 +10,12 @@
 #define TURN_BYTES 4096 /* of them before others are taken in turn with */
 #endif
 
+#if !defined(ROWS_TOGETHER)
+#define ROWS_TOGETHER 512 /* columns of rows whose results are made in one loop */
+#endif
+
 #include "block_tail.h"
+#include "row_tops.h"
 
 /* Up to LANES rows between the sums of their terms and their results. */
 typedef struct NAME(row_group) {
@@ -63,6 +68,29 @@ static inline void NAME(finish_group_row)(const NAME(row_group) *g, const softma
     }
 }
 
+/* The results of rows [first, last) of the group: in one loop where all of them are level. */
+static void NAME(finish_group_rows)(const NAME(row_group) *g, const softmax_job *job, int first, int last, int streams, NAME(line) *line) {
+    const int count = (int)job->columns;
+    int together = job->op == OPERATION_SOFTMAX && job->out.type == REAL_ELEMENT && !arithmetic_is_short(job->kind) && count <= ROWS_TOGETHER;
+    together &= !streams || (count % LANES == 0 && NAME(columns_to_alignment)(NAME(row_of_results)(job, g->row)) == 0);
+    for (int i = first; together && i < last; i++) {
+        const NAME(factor) f = {g->hi[i], g->lo[i], 0, g->cut[i], g->most[i]};
+        together = NAME(results_are_calm)(&f, (double)g->top[i].first - (double)g->top[i].least);
+    }
+    for (int i = first; i < last; i++) {
+        NAME(factor) f = {g->hi[i], g->lo[i], 0, g->cut[i], g->most[i]};
+        if (!together) {
+            NAME(finish_group_row)(g, job, i, streams, line);
+            continue;
+        }
+        NAME(leave_bias_out)(&f);
+        if (streams)
+            NAME(results_loop)(NAME(group_terms)(g, job, i), count, &f, NAME(row_of_results)(job, g->row + i), LEVEL, 0, 1);
+        else
+            NAME(results_loop)(NAME(group_terms)(g, job, i), count, &f, NAME(row_of_results)(job, g->row + i), LEVEL, 0, 0);
+    }
+}
+
 /* 0 if some row is not a usual one. */
 static int NAME(find_group_tails)(NAME(row_group) *g, const NAME(lanes) *s, NAME(tails) *t, const softmax_job *job) {
     REAL first[LANES], least[LANES];
@@ -78,10 +106,41 @@ static int NAME(find_group_tails)(NAME(row_group) *g, const NAME(lanes) *s, NAME
     return 1;
 }
 
+/* The largest scores of all rows, as find_group_tops begins. */
+static int NAME(find_tops_together)(NAME(row_group) *g, NAME(lanes) *s, const softmax_job *job, int columns) {
+    NAME(row_tops) tops;
+    REAL first[LANES], second[LANES], low[LANES], used[LANES];
+    VECTOR firsts, seconds, lows;
+    int usual;
+    NAME(row_tops_begin)(&tops);
+    for (int i = 0; i < g->rows; i++) {
+        if (job->x.type != REAL_ELEMENT)
+            NAME(gather)(NAME(group_elements)(g, job, i), job->x.type, element_bytes(job->x.type), columns, NAME(group_terms)(g, job, i));
+        NAME(row_tops_add)(&tops, i, NAME(group_scores)(g, job, i), columns);
+    }
+    usual = !tops.has_nan;
+    NAME(row_tops_meet)(&tops, &firsts, &seconds, &lows);
+    V(store)(first, firsts);
+    V(store)(second, seconds);
+    V(store)(low, lows);
+    for (int i = 0; i < LANES; i++) {
+        NAME(top) top = {first[i], second[i], low[i] < 0 ? low[i] : low[i] >= 0 ? 0 : -(REAL)INFINITY, 0, -1, 0};
+        used[i] = i < g->rows;
+        if (i < g->rows) g->top[i] = top;
+        usual &= first[i] < WIDE_FROM && first[i] > -WIDE_FROM;
+    }
+    NAME(lanes_begin)(s);
+    s->first = firsts;
+    s->second = seconds;
+    s->usual = V(load)(used);
+    return usual;
+}
+
 /* The largest scores of all rows; 0 if some row is not a usual one. */
 static int NAME(find_group_tops)(NAME(row_group) *g, NAME(lanes) *s, NAME(tails) *t, const softmax_job *job) {
     REAL first[LANES], second[LANES], used[LANES];
     int usual = 1, columns = (int)job->columns - t->columns;
+    if (columns <= TOPS_TOGETHER && g->rows >= LANES / 4) return NAME(find_tops_together)(g, s, job, columns);
     for (int i = 0; i < g->rows; i++) {
         if (job->x.type != REAL_ELEMENT)
             NAME(gather)(NAME(group_elements)(g, job, i), job->x.type, element_bytes(job->x.type), columns, NAME(group_terms)(g, job, i));
@@ -100,7 +159,7 @@ static int NAME(find_group_tops)(NAME(row_group) *g, NAME(lanes) *s, NAME(tails)
 }
 
 static void NAME(finish_group)(const NAME(row_group) *g, const softmax_job *job, int streams, NAME(line) *line) {
-    for (int i = 0; g && i < g->rows; i++) NAME(finish_group_row)(g, job, i, streams, line);
+    if (g) NAME(finish_group_rows)(g, job, 0, g->rows, streams, line);
 }
 
 /* From the largest scores to what the group's results need, while the scores of the group after it are fetched; in turn with the results of the
@@ -124,7 +183,7 @@ static void NAME(sum_group)(NAME(row_group) *g, NAME(lanes) *s, const softmax_jo
     if (t->columns) NAME(sum_tails)(t, job, keep);
     for (int i = 0; i < g->rows; i += some) {
         const int last = g->rows - i < some ? g->rows : i + some;
-        for (int j = i; before && j < last; j++) NAME(finish_group_row)(before, job, j, streams, line);
+        if (before) NAME(finish_group_rows)(before, job, i, last, streams, line);
         NAME(terms_of_rows)(&row[i], last - i, keep, job->kind);
         for (int j = i; t->columns && keep && j < last; j++) NAME(place_tail)(t, j, row[j].v + SOFTMAX_BLOCK_COLUMNS);
     }
