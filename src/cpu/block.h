@@ -100,7 +100,7 @@ static NOINLINE void NAME(seen_terms)(const REAL *z, const uint8_t *mask, int co
 /* The terms of several rows or blocks, all of them seen through masks or none; values into their v where `stores`. */
 static void NAME(terms_of_rows)(NAME(term_row) *row, int rows, int stores, arithmetic kind) {
 #if defined(VECTOR_PIPELINE)
-    int piped = sizeof(REAL) == 4 && kind == ARITHMETIC_32 && rows > 1;
+    int piped = rows > 0 && sizeof(REAL) == 4 && kind == ARITHMETIC_32 && (rows > 1 || row[0].mask);
     for (int i = 0; i < rows; i++) piped &= row[i].count >= PIPED_ROW_LEAST;
     if (piped) {
         (row[0].mask ? piped_seen_rows : piped_rows)((term_row_float *)(void *)row, rows, stores);

@@ -55,12 +55,19 @@ static inline const REAL *NAME(group_scores)(const NAME(row_group) *g, const sof
     return job->x.type == REAL_ELEMENT ? (const REAL *)(const void *)NAME(group_elements)(g, job, i) : NAME(group_terms)(g, job, i);
 }
 
+/* The mask through which row i is seen, or NULL. */
+static inline const uint8_t *NAME(group_mask)(const NAME(row_group) *g, const softmax_job *job, int i) {
+    return job->mask.data ? (const uint8_t *)job->mask.data + (g->row + i) * job->mask.row_stride[0] : NULL;
+}
+
 /* The results of row i of the group. */
 static inline void NAME(finish_group_row)(const NAME(row_group) *g, const softmax_job *job, int i, int streams, NAME(line) *line) {
     REAL *y = NAME(row_of_results)(job, g->row + i);
     const NAME(top) *top = &g->top[i];
     int count = (int)job->columns;
-    if (job->op == OPERATION_LOG_SOFTMAX) {
+    if (job->op == OPERATION_LOG_SOFTMAX && job->mask.data) {
+        NAME(seen_logs)(NAME(group_scores)(g, job, i), NAME(group_mask)(g, job, i), count, top->first, g->minus_log[i], y, streams);
+    } else if (job->op == OPERATION_LOG_SOFTMAX) {
         NAME(log_row)(NAME(group_scores)(g, job, i), count, top->first, g->minus_log[i], y, job->out.type, streams, line);
     } else {
         NAME(factor) f = {g->hi[i], g->lo[i], SMALLEST_NORMAL * NAME(two_to)(OUT_BIAS), g->cut[i], g->most[i]};
@@ -140,11 +147,12 @@ static int NAME(find_tops_together)(NAME(row_group) *g, NAME(lanes) *s, const so
 static int NAME(find_group_tops)(NAME(row_group) *g, NAME(lanes) *s, NAME(tails) *t, const softmax_job *job) {
     REAL first[LANES], second[LANES], used[LANES];
     int usual = 1, columns = (int)job->columns - t->columns;
-    if (columns <= TOPS_TOGETHER && g->rows >= LANES / 4) return NAME(find_tops_together)(g, s, job, columns);
+    if (LANES >= 4 && columns <= TOPS_TOGETHER && !job->mask.data && g->rows >= LANES / 4) return NAME(find_tops_together)(g, s, job, columns);
     for (int i = 0; i < g->rows; i++) {
         if (job->x.type != REAL_ELEMENT)
             NAME(gather)(NAME(group_elements)(g, job, i), job->x.type, element_bytes(job->x.type), columns, NAME(group_terms)(g, job, i));
-        g->top[i] = NAME(block_top)(NAME(group_scores)(g, job, i), columns);
+        g->top[i] = job->mask.data ? NAME(seen_top)(NAME(group_scores)(g, job, i), NAME(group_mask)(g, job, i), columns)
+                                   : NAME(block_top)(NAME(group_scores)(g, job, i), columns);
         first[i] = g->top[i].first;
         second[i] = g->top[i].second;
         used[i] = 1;
@@ -175,10 +183,11 @@ static void NAME(sum_group)(NAME(row_group) *g, NAME(lanes) *s, const softmax_jo
     NAME(lane_terms_begin)(s, job->kind, &terms);
     for (int i = 0; i < g->rows; i++) {
         const ahead_lines ahead = {(uintptr_t)NAME(group_elements)(g, job, i) + (uintptr_t)(g->rows * columns * bytes), LANES * bytes};
-        NAME(term_row) its = {NAME(group_scores)(g, job, i), NULL, keep ? NAME(group_terms)(g, job, i) : NULL, columns - t->columns, terms.magic[i], terms.floor_score[i],
+        NAME(term_row) its = {NAME(group_scores)(g, job, i), NAME(group_mask)(g, job, i), keep ? NAME(group_terms)(g, job, i) : NULL, columns - t->columns, terms.magic[i], terms.floor_score[i],
                                 ahead, 0, 0};
         row[i] = its;
         prefetch_ends(ahead, columns * bytes);
+        for (int j = 0; its.mask && j < columns; j += 64) prefetch_line(its.mask + g->rows * job->mask.row_stride[0] + j);
     }
     if (t->columns) NAME(sum_tails)(t, job, keep);
     for (int i = 0; i < g->rows; i += some) {
@@ -210,6 +219,18 @@ static void NAME(store_group_logsumexp)(const NAME(row_group) *g, const NAME(lan
 }
 
 static void NAME(rows_in_batches)(const softmax_job *job, int64_t first, int64_t last, REAL *kept, int streams);
+static void NAME(option_rows)(const softmax_job *job, int64_t first, int64_t last, REAL *scratch, int streams);
+
+/* Some of the rows are not usual ones. */
+static void NAME(unusual_group)(const softmax_job *job, const NAME(row_group) *g, REAL *kept, int streams) {
+    REAL *scratch = kept || !job->mask.data ? kept : (REAL *)softmax_cpu_scratch();
+    if (job->columns > SOFTMAX_BLOCK_COLUMNS)
+        NAME(rows_in_batches)(job, g->row, g->row + g->rows, kept, streams);
+    else if (job->mask.data && scratch)
+        NAME(option_rows)(job, g->row, g->row + g->rows, scratch, streams);
+    else
+        NAME(forward_rows)(job, g->row, g->row + g->rows);
+}
 
 /* `kept`: room for the terms of rows that are not kept in the results' place; two groups' for 16-bit scores, whose rows take it up earlier. */
 static void NAME(group_rows)(const softmax_job *job, int64_t first, int64_t last, REAL *kept, int streams) {
@@ -235,10 +256,7 @@ static void NAME(group_rows)(const softmax_job *job, int64_t first, int64_t last
         if (!NAME(find_group_tops)(g, &s, &tails, job)) {
             NAME(finish_group)(before, job, streams, &line);
             before = NULL;
-            if (tails.columns)
-                NAME(rows_in_batches)(job, row, row + g->rows, kept, streams);
-            else
-                NAME(forward_rows)(job, row, row + g->rows);
+            NAME(unusual_group)(job, g, kept, streams);
             continue;
         }
         NAME(sum_group)(g, &s, job, &tails, before, streams, &line);
@@ -262,6 +280,13 @@ static int NAME(rows_are_scores)(const softmax_job *job) {
            job->dimensions == 1 && (job->rows == 1 || job->x.row_stride[0] == job->columns * element_bytes(job->x.type));
 }
 
+/* The same but for a mask, through which they are seen. */
+static int NAME(rows_are_seen)(const softmax_job *job) {
+    place p = place_of_row(job, 0);
+    return NAME(source_of_row)(job, &p).through && !job->causal && !job->lengths.data && job->dimensions == 1 && job->out.type == REAL_ELEMENT &&
+           job->op <= OPERATION_LOGSUMEXP && (job->rows == 1 || job->x.row_stride[0] == job->columns * (int64_t)sizeof(REAL));
+}
+
 #include "option_rows.h"
 #include "batch_rows.h"
 #include "option_batches.h"
@@ -271,7 +296,8 @@ static void NAME(all_rows)(const softmax_job *job, int64_t first, int64_t last) 
     int one_block = job->columns > SHORT_COLUMNS && job->columns <= SOFTMAX_BLOCK_COLUMNS && last - first > 1;
     int nearly = job->columns > SOFTMAX_BLOCK_COLUMNS && job->columns <= SOFTMAX_BLOCK_COLUMNS + TAIL_COLUMNS && last - first > 1;
     int results = (job->op == OPERATION_SOFTMAX || job->op == OPERATION_LOG_SOFTMAX) && is_contiguous(&job->out);
-    if ((one_block || (nearly && NAME(rows_take_batches)(job))) && (results || job->op == OPERATION_LOGSUMEXP) && NAME(rows_are_scores)(job)) {
+    if ((one_block || (nearly && NAME(rows_take_batches)(job))) && (results || job->op == OPERATION_LOGSUMEXP) &&
+        (NAME(rows_are_scores)(job) || (one_block && NAME(rows_are_seen)(job)))) {
         int streams = NAME(forward_streams)(job), widens = job->x.type != REAL_ELEMENT;
         int keeps = widens || (job->op == OPERATION_SOFTMAX && (streams || job->out.type != REAL_ELEMENT));
         REAL *kept = keeps ? (REAL *)softmax_cpu_scratch() : NULL;

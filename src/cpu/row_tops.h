@@ -1,5 +1,5 @@
 /* The two largest scores and a lower bound of up to LANES rows together: each row's, lane by lane, lie in a tile whose columns then meet, so that no
- * row waits for its own lanes to meet, a chain of some 100 cycles. A template like block.h. */
+ * row waits for its own lanes to meet, a chain of some 100 cycles. For four lanes and more. A template like block.h. */
 
 #if !defined(TOPS_TOGETHER)
 #define TOPS_TOGETHER 512 /* columns: beyond them block_top's fewer operations a score count more */
