@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_SETS = 8, MAX_COLUMNS = 1100, MAX_ROWS = 16 };
+enum { MAX_SETS = 8, MAX_COLUMNS = 2049, MAX_ROWS = 16 };
 
-static const int64_t widths[] = {1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 127, 129, 511, 513, 1100};
+static const int64_t widths[] = {1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 127, 129, 511, 513, 1025, 1100, 2049};
 
 /* What a value must be. ORDINARY: finite, and not 0 where the operation cannot give 0. */
 typedef enum kind { ORDINARY, A_NAN, A_ZERO, PLUS_INFINITY, MINUS_INFINITY, MINUS_ONE } kind;
@@ -95,6 +95,8 @@ static const score_row plain_rows[] = {
     {"NaN first", NAN, FIRST, NOWHERE, A_NAN, A_NAN},
     {"NaN last", NAN, LAST, NOWHERE, A_NAN, A_NAN},
     {"negative NaN", -NAN, MIDDLE, NOWHERE, A_NAN, A_NAN},
+    {"negative NaN first", -NAN, FIRST, NOWHERE, A_NAN, A_NAN},
+    {"negative NaN last", -NAN, LAST, NOWHERE, A_NAN, A_NAN},
     {"all NaN", NAN, EVERYWHERE, NOWHERE, A_NAN, A_NAN},
     {"ordinary again", 0.25, ODD, NOWHERE, ORDINARY, ORDINARY},
     {"+inf first", INFINITY, FIRST, NOWHERE, A_NAN, PLUS_INFINITY},
@@ -276,6 +278,7 @@ static const gradient_row softmax_rows[] = {
     {"ordinary", 0.25, 1, NOWHERE, ORDINARY, ORDINARY},
     {"y NaN", NAN, 1, MIDDLE, A_NAN, A_NAN},
     {"dy NaN", 0.25, NAN, LAST, A_NAN, A_NAN},
+    {"dy negative NaN", 0.25, -NAN, LAST, A_NAN, A_NAN},
     {"dy +inf", 0.25, INFINITY, FIRST, A_NAN, A_NAN},
     {"dy -inf", 0.25, -INFINITY, MIDDLE, A_NAN, A_NAN},
     {"odd y 0", 0, 3, ODD, ORDINARY, ORDINARY},
@@ -288,6 +291,7 @@ static const gradient_row log_rows[] = {
     {"ordinary", -1, 1, NOWHERE, ORDINARY, ORDINARY},
     {"y NaN", NAN, 1, MIDDLE, A_NAN, A_NAN},
     {"dy NaN", -1, NAN, LAST, A_NAN, A_NAN},
+    {"dy negative NaN", -1, -NAN, LAST, A_NAN, A_NAN},
     {"dy +inf", -1, INFINITY, FIRST, A_NAN, A_NAN},
     {"dy -inf", -1, -INFINITY, MIDDLE, A_NAN, A_NAN},
     {"odd y -inf", -INFINITY, 3, ODD, ORDINARY, ORDINARY},
