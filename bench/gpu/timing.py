@@ -5,7 +5,8 @@ import torch
 
 
 def in_turns(candidates, rounds=15, warm=3):
-    """{name: function} -> {name: (median, interquartile spread)}, one run of each in every round."""
+    """{name: function} -> {name: (median, interquartile spread)}, one run of each in every round, right after another of its own: after a
+    neighbour's the first run is up to 5 % longer for arrays of 1 GiB (docs/results/2026-11-30-h200-losses-4.md), and not for all alike."""
     names = [name for name, function in candidates.items() if function]
     for name in names:
         for _ in range(warm):
@@ -17,6 +18,7 @@ def in_turns(candidates, rounds=15, warm=3):
         events = []
         for name in order:
             begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            candidates[name]()
             begin.record()
             candidates[name]()
             end.record()
