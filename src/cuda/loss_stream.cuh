@@ -85,9 +85,16 @@ typedef struct term_frame {
     uint32_t high, low; /* digits, their constants left in */
 } term_frame;
 
-/* Terms of a lane's logits; of a block that is not FULL, as many vectors as have columns: the other warps wait for this one. NEAR: none is below the
- * floor. */
-template <int TYPE, bool FULL, bool NEAR>
+/* What a block of so many columns has terms for: whole vectors of all lanes. The other warps wait for the one whose block is not full; but float32's
+ * compiles to slower code with a condition for each vector. */
+template <int TYPE> static __device__ __forceinline__ uint32_t terms_made(int count) {
+    const uint32_t of_vector = 32 * packed<TYPE>::per;
+    if (TYPE == ELEMENT_FLOAT32) return SOFTMAX_BLOCK_COLUMNS;
+    return count > 0 ? ((uint32_t)count + of_vector - 1) / of_vector * of_vector : 0;
+}
+
+/* Terms of a lane's logits. NEAR: a full block of which none is below the floor. */
+template <int TYPE, bool NEAR>
 static __device__ __forceinline__ void make_terms(const unsigned char *logits, float *v, int count, term_frame &f) {
     const int per = packed<TYPE>::per, vectors = LANE_SCORES / per, lane = (int)(threadIdx.x & 31);
     const uint32_t fill = nothing_of<TYPE>();
@@ -95,8 +102,8 @@ static __device__ __forceinline__ void make_terms(const unsigned char *logits, f
 #pragma unroll
     for (int i = 0; i < vectors; i++) {
         uint4 a = make_uint4(fill, fill, fill, fill);
-        if (!FULL && i * 32 * per >= count) continue;
-        if (FULL || (i * 32 + lane) * per < count) a = from[i * 32];
+        if (TYPE != ELEMENT_FLOAT32 && !NEAR && i * 32 * per >= count) continue;
+        if (NEAR || (i * 32 + lane) * per < count) a = from[i * 32];
         const uint32_t word[4] = {a.x, a.y, a.z, a.w};
 #pragma unroll
         for (int j = 0; j < per; j++) {
@@ -126,12 +133,10 @@ template <int TYPE> static __device__ __forceinline__ block_sums sum_logits(cons
     term_frame f = {TERM32_MAGIC + SOFTMAX_BIAS - s.kb, term32_floor(s.kb), 0, 0};
     near = __all_sync(EVERY_LANE, TYPE != ELEMENT_FLOAT32 && least >= (s.kb - 60.0f) * TERM32_LN2_HI);
     if (near)
-        make_terms<TYPE, true, true>(logits, v, count, f);
-    else if (TYPE == ELEMENT_FLOAT32 && count == SOFTMAX_BLOCK_COLUMNS)
-        make_terms<TYPE, true, false>(logits, v, count, f);
+        make_terms<TYPE, true>(logits, v, count, f);
     else
-        make_terms<TYPE, false, false>(logits, v, count, f);
-    const uint32_t of_vector = 32 * packed<TYPE>::per, made = count > 0 ? ((uint32_t)count + of_vector - 1) / of_vector * of_vector : 0;
+        make_terms<TYPE, false>(logits, v, count, f);
+    const uint32_t made = terms_made<TYPE>(count);
     s.high = __reduce_add_sync(EVERY_LANE, f.high) - made * float_bits(TERM32_HIGH);
     s.low = __reduce_add_sync(EVERY_LANE, f.low) - made * float_bits(TERM32_LOW);
     return s;
@@ -162,7 +167,7 @@ static __device__ __forceinline__ void store_results(const unsigned char *slot, 
     for (int i = 0; i < vectors; i++) {
         uint32_t w[4];
         float v[per];
-        if (!FULL && i * 32 * per >= count) continue;
+        if (TYPE != ELEMENT_FLOAT32 && !FULL && i * 32 * per >= count) continue;
         take_terms<per / 4>(slot + i * per * 128, v);
 #pragma unroll
         for (int j = 0; j < per; j++) {
