@@ -7,8 +7,13 @@ typedef struct NAME(batch_rows) {
     int rows;
     int blocks; /* of a row */
     int full;   /* those that are long enough for the pipeline */
+    int keeps;  /* terms are kept */
+    int ahead;  /* bytes from a block to what is fetched meanwhile */
+    int first;  /* the block whose place is the first */
+    int places; /* ... and how many of them there are, row by row; others are not asked for */
+    NAME(place_of_block) *place;
     NAME(row_result) r[LANES];
-    NAME(place_of_block) place[KEPT_BLOCKS]; /* row by row */
+    int usual[LANES]; /* all of a row's blocks are */
 } NAME(batch_rows);
 
 /* A row's sum while its blocks are added. */
@@ -51,6 +56,11 @@ static void NAME(finish_batch_block)(const NAME(batch_rows) *g, const softmax_jo
 static void NAME(finish_batch_rows)(const NAME(batch_rows) *g, const softmax_job *job, REAL *kept, int streams, NAME(line) *line) {
     for (int i = 0; g && i < g->rows; i++)
         for (int block = 0; block < g->blocks; block++) NAME(finish_batch_block)(g, job, kept, i, block, streams, line);
+}
+
+static inline void NAME(keep_place)(NAME(batch_rows) *g, int i, int block, const NAME(block) *its) {
+    const int index = i * g->blocks + block - g->first;
+    if (index < g->places) g->place[index] = NAME(place_in_row)(its);
 }
 
 static void NAME(add_unusual_block)(NAME(batch_sum) *sum, const NAME(block) *block, arithmetic kind) {
@@ -104,15 +114,37 @@ static void NAME(add_batch)(NAME(batch) *b, const int *of, const int *at, NAME(b
             NAME(add_usual_block)(&sum[of[j]], &block, e[j], k[j]);
         else
             NAME(add_unusual_block)(&sum[of[j]], &block, kind);
-        g->place[of[j] * g->blocks + at[j]] = NAME(place_in_row)(&block);
+        NAME(keep_place)(g, of[j], at[j], &block);
     }
+}
+
+/* The results of the blocks of the group before, where they may be written within the loop of the batch's terms; else 0. */
+static int NAME(batch_logs)(const NAME(batch) *b, const int *of, const int *at, const NAME(batch_rows) *before, const softmax_job *job, int streams,
+                            NAME(late_log) *log) {
+    if (!before || job->op != OPERATION_LOG_SOFTMAX || !b->usual) return 0;
+    for (int j = 0; j < b->blocks; j++) {
+        const NAME(row_result) *r = &before->r[of[j]];
+        const int64_t row = before->row + of[j];
+        NAME(late_log) its = {NAME(batch_scores)(job, row, at[j]), (REAL *)(void *)NAME(batch_out)(job, row, at[j]), (REAL)r->maximum.high,
+                              (REAL)(0.0 - r->log.hi)};
+        if (r->constant || !before->usual[of[j]] || !NAME(logs_may_wait)(b->row[j].count, its.y, streams, job->kind)) return 0;
+        if (!(its.minus_log <= -SMALLEST_NORMAL)) return 0;
+        log[j] = its;
+    }
+    return 1;
 }
 
 /* Terms and sums of a batch, in turn with the results of the group before (NULL: none). */
 static void NAME(run_batch)(NAME(batch) *b, const int *of, const int *at, NAME(batch_rows) *g, NAME(batch_sum) *sum, const softmax_job *job,
                             const NAME(batch_rows) *before, REAL *kept, int streams, NAME(line) *line) {
-    const int keep = job->op == OPERATION_SOFTMAX;
+    const int keep = g->keeps;
+    NAME(late_log) log[LANES];
     NAME(batch_begin)(b, job->kind);
+    if (NAME(batch_logs)(b, of, at, before, job, streams, log)) {
+        NAME(terms_and_logs)(b->row, b->blocks, log, streams);
+        NAME(add_batch)(b, of, at, g, sum, job->kind);
+        return;
+    }
     for (int j = 0; j < b->blocks; j++) {
         NAME(block) block;
         if (before) NAME(finish_batch_block)(before, job, kept, of[j], at[j], streams, line);
@@ -121,7 +153,7 @@ static void NAME(run_batch)(NAME(batch) *b, const int *of, const int *at, NAME(b
         const NAME(block_view) view = {b->row[j].z, NULL, NULL};
         NAME(block_terms)(NULL, &view, b->row[j].count, job->kind, &b->top[j], b->row[j].ahead, keep ? b->row[j].v : NULL, &block);
         NAME(add_unusual_block)(&sum[of[j]], &block, job->kind);
-        g->place[of[j] * g->blocks + at[j]] = NAME(place_in_row)(&block);
+        NAME(keep_place)(g, of[j], at[j], &block);
     }
     if (!b->usual) return;
     if (!streams) NAME(terms_of_rows)(b->row, b->blocks, keep, job->kind);
@@ -136,10 +168,10 @@ static void NAME(sum_batches)(NAME(batch_rows) *g, NAME(batch_sum) *sum, int fir
     while (row < g->rows && first < last) {
         for (b.blocks = 0; b.blocks < most && row < g->rows; b.blocks++) {
             NAME(term_row) *r = &b.row[b.blocks];
-            const ahead_lines ahead = {(uintptr_t)NAME(batch_scores)(job, g->row + row, block) + (streams ? GROUP_BYTES : AHEAD_BYTES), LANES * sizeof(REAL)};
+            const ahead_lines ahead = {(uintptr_t)NAME(batch_scores)(job, g->row + row, block) + (uintptr_t)g->ahead, LANES * sizeof(REAL)};
             r->z = NAME(batch_scores)(job, g->row + row, block);
             r->mask = NULL;
-            r->v = NAME(batch_terms)(g, job, kept, row, block);
+            r->v = g->keeps ? NAME(batch_terms)(g, job, kept, row, block) : NULL;
             r->count = NAME(block_columns)((int64_t)block * SOFTMAX_BLOCK_COLUMNS, job->columns);
             r->ahead = ahead;
             prefetch_ends(ahead, r->count * (int64_t)sizeof(REAL));
@@ -179,6 +211,7 @@ static NAME(row_result) NAME(result_of_batch_sum)(const NAME(batch_sum) *sum, co
 
 static void NAME(rows_in_batches)(const softmax_job *job, int64_t first, int64_t last, REAL *kept, int streams) {
     NAME(batch_rows) group[2];
+    NAME(place_of_block) place[2][KEPT_BLOCKS];
     NAME(batch_sum) sum[LANES];
     const NAME(batch_rows) *before = NULL;
     NAME(line) line;
@@ -189,6 +222,11 @@ static void NAME(rows_in_batches)(const softmax_job *job, int64_t first, int64_t
     line.at = NULL;
     for (int64_t row = first; row < last; row += rows) {
         NAME(batch_rows) *g = &group[before == &group[0]];
+        g->keeps = job->op == OPERATION_SOFTMAX;
+        g->ahead = streams ? GROUP_BYTES : AHEAD_BYTES;
+        g->first = 0;
+        g->places = KEPT_BLOCKS;
+        g->place = place[g == &group[1]];
         g->row = row;
         g->rows = last - row < rows ? (int)(last - row) : rows;
         g->blocks = blocks;
@@ -203,13 +241,16 @@ static void NAME(rows_in_batches)(const softmax_job *job, int64_t first, int64_t
         }
         NAME(sum_batches)(g, sum, 0, full, most, job, before, kept, streams, &line);
         NAME(sum_batches)(g, sum, full, blocks, most, job, before, kept, streams, &line);
-        for (int i = 0; i < g->rows; i++)
-            if (job->op == OPERATION_LOGSUMEXP)
+        for (int i = 0; i < g->rows; i++) {
+            if (job->op == OPERATION_LOGSUMEXP) {
                 store_real(job->out.data + (g->row + i) * job->out.row_stride[0], job->out.type, row_state_logsumexp(&sum[i].state, job->kind));
-            else
+            } else {
                 g->r[i] = NAME(result_of_batch_sum)(&sum[i], job);
+                g->usual[i] = sum[i].usual;
+            }
+        }
         before = g;
-        if (!streams || job->op == OPERATION_LOGSUMEXP) {
+        if ((!streams && job->op != OPERATION_LOG_SOFTMAX) || job->op == OPERATION_LOGSUMEXP) {
             if (job->op != OPERATION_LOGSUMEXP) NAME(finish_batch_rows)(g, job, kept, streams, &line);
             before = NULL;
         }

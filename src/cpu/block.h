@@ -97,6 +97,31 @@ static NOINLINE void NAME(seen_terms)(const REAL *z, const uint8_t *mask, int co
 #undef TERMS
 #undef TERMS_OF_KIND
 
+/* The padding's part of their digits. */
+static inline void NAME(end_padding)(NAME(term_row) *row, int rows) {
+    for (int i = 0; i < rows; i++) {
+        BITS padded = (BITS)((row[i].count + LANES - 1) / LANES * LANES);
+        row[i].high -= padded * NAME(bits_of)(HIGH_MAGIC);
+        row[i].low -= padded * NAME(bits_of)(LOW_MAGIC);
+    }
+}
+
+/* Whether rows of so many columns may wait for their logarithms until other rows' terms are summed, which end at y: whole lines where they stream. */
+static inline int NAME(logs_may_wait)(int64_t count, const void *y, int streams, arithmetic kind) {
+#if defined(VECTOR_PIPELINE)
+    return sizeof(REAL) == 4 && kind == ARITHMETIC_32 && count % LANES == 0 && count >= PIPED_ROW_LEAST && !(streams && (uintptr_t)y % 64);
+#else
+    (void)count, (void)y, (void)streams, (void)kind;
+    return 0;
+#endif
+}
+
+/* The terms of several rows or blocks, and the logarithms of as many that wait. */
+static void NAME(terms_and_logs)(NAME(term_row) *row, int rows, const NAME(late_log) *logs, int streams) {
+    NAME(piped_rows_and_logs)(row, rows, logs, streams);
+    NAME(end_padding)(row, rows);
+}
+
 /* The terms of several rows or blocks, all of them seen through masks or none; values into their v where `stores`. */
 static void NAME(terms_of_rows)(NAME(term_row) *row, int rows, int stores, arithmetic kind) {
 #if defined(VECTOR_PIPELINE)
@@ -104,11 +129,7 @@ static void NAME(terms_of_rows)(NAME(term_row) *row, int rows, int stores, arith
     for (int i = 0; i < rows; i++) piped &= row[i].count >= PIPED_ROW_LEAST;
     if (piped) {
         (row[0].mask ? piped_seen_rows : piped_rows)((term_row_float *)(void *)row, rows, stores);
-        for (int i = 0; i < rows; i++) {
-            BITS padded = (BITS)((row[i].count + LANES - 1) / LANES * LANES);
-            row[i].high -= padded * NAME(bits_of)(HIGH_MAGIC);
-            row[i].low -= padded * NAME(bits_of)(LOW_MAGIC);
-        }
+        NAME(end_padding)(row, rows);
         return;
     }
 #endif

@@ -348,30 +348,41 @@ static void NAME(log_row)(const REAL *z, int count, REAL m, REAL minus_log, void
     if (i < count) NAME(store_rest)(y, type, i, count, V(unbias)(V(add)(V(sub)(V(load_part)(z + i, count - i, 0), top), minus), limit, 0));
 }
 
-/* y = v factor for one block of terms, in place or not; streams: past the cache. */
-static void NAME(block_results)(const NAME(row_result) *r, arithmetic kind, const REAL *v, int count, const NAME(place_of_block) *block, REAL *y,
-                                int streams, NAME(line) *line) {
+#if !defined(FACTOR_USUAL)
+#define FACTOR_NOTHING 0 /* all results are 0 */
+#define FACTOR_FAR 1     /* scale_far */
+#define FACTOR_ANY 2     /* scale */
+#define FACTOR_USUAL 3   /* scale_block */
+#endif
+
+/* How a block's terms become results, and by which factor. equal: the row's maximum is in it. */
+static int NAME(factor_of_block)(const NAME(row_result) *r, arithmetic kind, const NAME(place_of_block) *block, int *equal, NAME(factor) *f) {
     int64_t distance = wrapped_difference(block->kb, r->k), exponent = distance - SOFTMAX_BIAS + OUT_BIAS;
     int is_far = distance < FAR_BLOCK;
     pair g;
-    NAME(factor) f;
-    int equal = scores_are_equal(block->maximum, r->maximum);
-    int nothing = block->maximum.high == -(double)INFINITY || !scores_meet(block->maximum, r->maximum);
-    if (nothing || exponent < LEAST_EXPONENT) {
-        for (int i = 0; i < count; i++) y[i] = 0;
-        return;
-    }
+    *equal = scores_are_equal(block->maximum, r->maximum);
+    if (block->maximum.high == -(double)INFINITY || !scores_meet(block->maximum, r->maximum) || exponent < LEAST_EXPONENT) return FACTOR_NOTHING;
     if (is_far) exponent += FAR_SHIFT;
     g.hi = scale_by_power(r->factor.hi, exponent);
     g.lo = scale_by_power(r->factor.lo, exponent);
-    f.hi = (REAL)g.hi;
-    f.lo = arithmetic_is_short(kind) ? 0 : (REAL)((g.hi - (double)f.hi) + g.lo);
-    f.threshold = r->threshold * NAME(two_to)(OUT_BIAS);
-    f.most = (REAL)(r->most.hi * (double)NAME(two_to)(OUT_BIAS));
-    f.cut = equal ? FMA(block->top, f.hi, block->top * f.lo) : f.most;
-    if (is_far) {
+    f->hi = (REAL)g.hi;
+    f->lo = arithmetic_is_short(kind) ? 0 : (REAL)((g.hi - (double)f->hi) + g.lo);
+    f->threshold = r->threshold * NAME(two_to)(OUT_BIAS);
+    f->most = (REAL)(r->most.hi * (double)NAME(two_to)(OUT_BIAS));
+    f->cut = *equal ? FMA(block->top, f->hi, block->top * f->lo) : f->most;
+    return is_far ? FACTOR_FAR : f->hi < SMALLEST_NORMAL ? FACTOR_ANY : FACTOR_USUAL;
+}
+
+/* y = v factor for one block of terms, in place or not; streams: past the cache. */
+static void NAME(block_results)(const NAME(row_result) *r, arithmetic kind, const REAL *v, int count, const NAME(place_of_block) *block, REAL *y,
+                                int streams, NAME(line) *line) {
+    NAME(factor) f;
+    int equal, way = NAME(factor_of_block)(r, kind, block, &equal, &f);
+    if (way == FACTOR_NOTHING) {
+        for (int i = 0; i < count; i++) y[i] = 0;
+    } else if (way == FACTOR_FAR) {
         NAME(scale_far)(v, count, &f, y);
-    } else if (f.hi < SMALLEST_NORMAL) {
+    } else if (way == FACTOR_ANY) {
         NAME(scale)(v, count, &f, y);
     } else {
         int calm = NAME(block_is_calm)(r, &f, block, equal) ? CALM | (block->holes ? HOLES : 0) : 0;

@@ -170,6 +170,18 @@ static void NAME(finish_group)(const NAME(row_group) *g, const softmax_job *job,
     if (g) NAME(finish_group_rows)(g, job, 0, g->rows, streams, line);
 }
 
+/* The results of the group before, where they may be written within the loop of the next one's terms; else 0. */
+static int NAME(group_logs)(const NAME(row_group) *before, const softmax_job *job, int rows, int streams, NAME(late_log) *log) {
+    if (!before || before->rows != rows || job->op != OPERATION_LOG_SOFTMAX || job->mask.data) return 0;
+    if (job->x.type != REAL_ELEMENT || job->out.type != REAL_ELEMENT || job->columns > SOFTMAX_BLOCK_COLUMNS) return 0;
+    for (int i = 0; i < rows; i++) {
+        NAME(late_log) its = {NAME(group_scores)(before, job, i), NAME(row_of_results)(job, before->row + i), before->top[i].first, before->minus_log[i]};
+        if (!NAME(logs_may_wait)(job->columns, its.y, streams, job->kind) || !(its.minus_log <= -SMALLEST_NORMAL)) return 0;
+        log[i] = its;
+    }
+    return 1;
+}
+
 /* From the largest scores to what the group's results need, while the scores of the group after it are fetched; in turn with the results of the
  * group before (NULL: none), for stores past the caches must not come many at a time. */
 static void NAME(sum_group)(NAME(row_group) *g, NAME(lanes) *s, const softmax_job *job, NAME(tails) *t, const NAME(row_group) *before, int streams,
@@ -179,7 +191,9 @@ static void NAME(sum_group)(NAME(row_group) *g, NAME(lanes) *s, const softmax_jo
     const int few = TURN_BYTES / (int)(columns * (int)sizeof(REAL)), some = !streams ? g->rows : few < 1 ? 1 : few;
     BITS high[LANES] = {0}, low[LANES] = {0};
     NAME(term_row) row[LANES];
+    NAME(late_log) log[LANES];
     NAME(lane_terms) terms;
+    int first = 0;
     NAME(lane_terms_begin)(s, job->kind, &terms);
     for (int i = 0; i < g->rows; i++) {
         const ahead_lines ahead = {(uintptr_t)NAME(group_elements)(g, job, i) + (uintptr_t)(g->rows * columns * bytes), LANES * bytes};
@@ -190,7 +204,12 @@ static void NAME(sum_group)(NAME(row_group) *g, NAME(lanes) *s, const softmax_jo
         for (int j = 0; its.mask && j < columns; j += 64) prefetch_line(its.mask + g->rows * job->mask.row_stride[0] + j);
     }
     if (t->columns) NAME(sum_tails)(t, job, keep);
-    for (int i = 0; i < g->rows; i += some) {
+    if (NAME(group_logs)(before, job, g->rows, streams, log)) {
+        NAME(terms_and_logs)(row, g->rows, log, streams);
+        before = NULL;
+        first = g->rows;
+    }
+    for (int i = first; i < g->rows; i += some) {
         const int last = g->rows - i < some ? g->rows : i + some;
         if (before) NAME(finish_group_rows)(before, job, i, last, streams, line);
         NAME(terms_of_rows)(&row[i], last - i, keep, job->kind);
@@ -290,6 +309,7 @@ static int NAME(rows_are_seen)(const softmax_job *job) {
 #include "option_rows.h"
 #include "batch_rows.h"
 #include "option_batches.h"
+#include "long_rows.h"
 
 /* Rows [first, last) of a forward, whatever they are. */
 static void NAME(all_rows)(const softmax_job *job, int64_t first, int64_t last) {
@@ -328,6 +348,10 @@ static void NAME(all_rows)(const softmax_job *job, int64_t first, int64_t last) 
             NAME(option_batches)(job, first, last, kept, streams);
             return;
         }
+    }
+    if (NAME(rows_are_long)(job, 0, job->columns)) {
+        for (int64_t row = first; row < last; row++) NAME(long_row)(job, row);
+        return;
     }
     NAME(forward_rows)(job, first, last);
 }

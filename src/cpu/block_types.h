@@ -91,6 +91,7 @@ static inline vd zero_floors_double(vd kb, arithmetic kind) {
 #include "block_scores.h"
 #include "block.h"
 #include "block_results.h"
+#include "value_pipeline.h"
 #include "row_sum.h"
 #include "block_walk.h"
 #include "forward.h"

@@ -23,6 +23,7 @@ typedef struct NAME(later_terms) {
     const char *out; /* whose: nobody's if NULL */
     int64_t first;
     int64_t last;
+    int terms; /* 0: only places are kept, and terms are computed again (long_rows.h) */
     NAME(place_of_block) places[];
 } NAME(later_terms);
 
@@ -50,12 +51,13 @@ static void NAME(forward_reduce)(const softmax_job *job, const place *p, int64_t
     later->out = out;
     later->first = first;
     later->last = last;
+    later->terms = 1;
 }
 
 /* The results of terms that wait; 0 if they do not. */
 static int NAME(finish_later_terms)(const softmax_job *job, char *out, int64_t first, int64_t last, const NAME(row_result) *r) {
     NAME(later_terms) *later = NAME(later_terms_of)(job, first, last);
-    if (!later || later->out != out || later->first != first || later->last != last) return 0;
+    if (!later || later->out != out || later->first != first || later->last != last || !later->terms) return 0;
     for (int64_t c = first; c < last; c += SOFTMAX_BLOCK_COLUMNS) {
         REAL *y = (REAL *)(void *)out + c;
         NAME(block_results)(r, job->kind, y, NAME(block_columns)(c, last), &later->places[(c - first) / SOFTMAX_BLOCK_COLUMNS], y, 0, NULL);

@@ -70,6 +70,8 @@ static void reduce_columns(const softmax_job *job, int64_t row, int64_t first, i
     else if (job->op == OPERATION_CROSS_ENTROPY)
         is_double(job) ? cross_entropy_reduce_double(job, &p, first, last, partial)
                        : cross_entropy_reduce_float(job, &p, first, last, partial);
+    else if (rows_are_long_float(job, first, last))
+        long_reduce_float(job, row, first, last, &partial->state);
     else
         is_double(job) ? forward_reduce_double(job, &p, first, last, &partial->state)
                        : forward_reduce_float(job, &p, first, last, &partial->state);
@@ -84,6 +86,8 @@ static void finish_columns(const softmax_job *job, int64_t row, int64_t first, i
                        : cross_entropy_finish_float(job, &p, first, last, partial);
     else if (job->op == OPERATION_LOGSUMEXP)
         store_real(row_address(job, &job->out, &p), job->out.type, row_state_logsumexp(&partial->state, job->kind));
+    else if (rows_are_long_float(job, first, last))
+        long_finish_float(job, row, first, last, &partial->state);
     else
         is_double(job) ? forward_finish_double(job, &p, first, last, &partial->state)
                        : forward_finish_float(job, &p, first, last, &partial->state);

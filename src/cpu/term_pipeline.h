@@ -40,6 +40,25 @@ typedef struct term_row_double {
     uint64_t low;
 } term_row_double;
 
+/* A row of log_softmax that waits for its results: y = (z - m) + minus_log, none of which is below the smallest normal number. */
+typedef struct late_log_float {
+    const float *z;
+    float *y; /* may be z */
+    float m;
+    float minus_log;
+} late_log_float;
+
+typedef struct late_log_double {
+    const double *z;
+    double *y;
+    double m;
+    double minus_log;
+} late_log_double;
+
+static inline void piped_rows_and_logs_double(term_row_double *row, int rows, const late_log_double *log, int streams) {
+    (void)row, (void)rows, (void)log, (void)streams;
+}
+
 #if defined(VECTOR_PIPELINE)
 
 #define PIPELINE_STAGES 5
@@ -130,9 +149,18 @@ static ALWAYS_INLINE int piped_vectors_float(const float *z, const float *low_pa
     return vectors * step;
 }
 
+/* A vector of a row of log_softmax: its additions take turns on other pipes than the multiply-adds of terms. */
+static ALWAYS_INLINE void late_log_step(late_log_float *log, int streams) {
+    const vf y = vf_add(vf_sub(vf_load(log->z), vf_set(log->m)), vf_set(log->minus_log));
+    streams ? vf_stream(log->y, y) : vf_store(log->y, y);
+    log->z += VF_LANES;
+    log->y += VF_LANES;
+}
+
 /* Rows one after another without emptying the pipeline between them: the next one's vectors enter while the last of this one leave. A row's
- * last vector, which may be shorter, is the first that enters. */
-static ALWAYS_INLINE void piped_rows_loop(term_row_float *row, int rows, int stores, int masked) {
+ * last vector, which may be shorter, is the first that enters. masked: all are seen through masks. logs: NULL, or as many rows that wait for their
+ * results, of as many columns. */
+static ALWAYS_INLINE void piped_rows_loop(term_row_float *row, int rows, int stores, int masked, const late_log_float *logs, int streams) {
     static const float nothing[4 * VF_LANES];
     uint8_t end_mask[VF_LANES] = {0};
     float nowhere[4 * VF_LANES], *v = nowhere;
@@ -146,6 +174,9 @@ static ALWAYS_INLINE void piped_rows_loop(term_row_float *row, int rows, int sto
         const uint8_t *mask = masked ? (const uint8_t *)nothing : NULL, *last = mask;
         int rest = VF_LANES;
         ahead_lines ahead = {(uintptr_t)nothing, 0};
+        late_log_float log = {0};
+        const int late = logs && i < rows;
+        if (late) log = logs[i];
         if (i < rows) {
             rest = (row[i].count - 1) % VF_LANES + 1;
             z = row[i].z;
@@ -168,6 +199,7 @@ static ALWAYS_INLINE void piped_rows_loop(term_row_float *row, int rows, int sto
         term_pipeline_step(&p, masked ? vf_masked(rest_z, last) : rest_z, v, stored, 0, 4);
         term_pipeline_step(&p, masked ? vf_load_where(z, seen_f(mask), p.floors) : vf_load(z), v + step, stored, 0, 4);
         term_pipeline_step(&p, masked ? vf_load_where(z + step, seen_f(mask + step), p.floors) : vf_load(z + step), v + 2 * step, stored, 0, 4);
+        for (int j = 0; late && j < 3; j++) late_log_step(&log, streams);
         if (i) row[i - 1].high = vi_sum(p.high);
         p.high = vi_zero();
         v = stores && i < rows ? row[i].v : nowhere;
@@ -175,6 +207,7 @@ static ALWAYS_INLINE void piped_rows_loop(term_row_float *row, int rows, int sto
                            stores ? v + (end - z) : v, stores ? rest : 0, 0, 4);
         if (i) row[i - 1].low = vi_sum(p.low);
         p.low = vi_zero();
+        if (late) late_log_step(&log, streams);
         z += 3 * step;
         if (masked) mask += 3 * step;
         vm seen = masked && z < end ? seen_f(mask) : vm_none();
@@ -184,6 +217,7 @@ static ALWAYS_INLINE void piped_rows_loop(term_row_float *row, int rows, int sto
             if (masked) seen = seen_f(mask); /* a step ahead, for a mask's way is long */
             prefetch_next(&ahead);
             term_pipeline_step(&p, next, v, stored, 0, 4);
+            if (logs) late_log_step(&log, streams);
             if (stores) v += step;
         }
     }
@@ -192,15 +226,23 @@ static ALWAYS_INLINE void piped_rows_loop(term_row_float *row, int rows, int sto
 #define PIPED_ROW_LEAST (3 * VF_LANES + 1) /* columns: three whole vectors after the first to enter */
 
 static NOINLINE void piped_rows(term_row_float *row, int rows, int stores) {
-    stores ? piped_rows_loop(row, rows, 1, 0) : piped_rows_loop(row, rows, 0, 0);
+    stores ? piped_rows_loop(row, rows, 1, 0, NULL, 0) : piped_rows_loop(row, rows, 0, 0, NULL, 0);
 }
 
 /* All seen through masks. */
 static NOINLINE void piped_seen_rows(term_row_float *row, int rows, int stores) {
-    stores ? piped_rows_loop(row, rows, 1, 1) : piped_rows_loop(row, rows, 0, 1);
+    stores ? piped_rows_loop(row, rows, 1, 1, NULL, 0) : piped_rows_loop(row, rows, 0, 1, NULL, 0);
+}
+
+static NOINLINE void piped_rows_and_logs_float(term_row_float *row, int rows, const late_log_float *logs, int streams) {
+    streams ? piped_rows_loop(row, rows, 0, 0, logs, 1) : piped_rows_loop(row, rows, 0, 0, logs, 0);
 }
 
 #else
+
+static inline void piped_rows_and_logs_float(term_row_float *row, int rows, const late_log_float *logs, int streams) {
+    (void)row, (void)rows, (void)logs, (void)streams;
+}
 
 static ALWAYS_INLINE int piped_vectors_float(const float *z, const float *low_parts, const uint8_t *mask, int count, vf magic, vf floors, ahead_lines ahead,
                                              float *v, arithmetic kind, vi *high, vi *low) {

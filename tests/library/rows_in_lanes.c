@@ -24,6 +24,7 @@ typedef struct problem {
     given given;
     bool shared; /* one mask and one bias for all inner rows */
     int empty_rows;
+    bool ordinary; /* every row */
 } problem;
 
 /* By row, then column. */
@@ -108,7 +109,7 @@ static double bias_of(int kind, double its_score)
 static void make_rows(const problem *p)
 {
     for (int64_t row = 0; row < p->outer * p->inner; row++) {
-        int kind = below(3) ? 99 : below(14), bias_kind = below(3) ? 99 : below(6);
+        int kind = p->ordinary || below(3) ? 99 : below(14), bias_kind = below(3) ? 99 : below(6);
         int64_t at = below((int)p->columns);
         lengths[row] = below((int)p->columns + 2);
         for (int64_t j = 0; j < p->columns; j++) {
@@ -289,6 +290,27 @@ static void long_rows(const char *isa)
         }
 }
 
+/* Float32 rows without options, more than a group or a batch has: results may be written with the next rows' terms. */
+static void rows_that_wait(const char *isa)
+{
+    static const int64_t widths[] = {80, 256, 1000, 1008, 1024, 1040, 1088, 2048, 3104, 3168};
+    problem p;
+    for (int i = 0; i < 10; i++)
+        for (int again = 0; again < 8; again++) {
+            choose(&p);
+            p.in = p.out = float_format_of(SOFTMAX_FLOAT32);
+            p.ordinary = again % 4 != 3;
+            p.operation = again / 4;
+            p.in_place = again % 2;
+            p.given = PLAIN;
+            p.gap = 0;
+            p.outer = 37;
+            p.inner = 1;
+            p.columns = widths[i];
+            compare(&p, isa);
+        }
+}
+
 /* Any axis: short ones, some of more than a block, and some of many blocks. */
 static void strips(const char *isa, int rounds)
 {
@@ -323,6 +345,7 @@ int main(int argc, char **argv)
         }
         short_rows(isa);
         long_rows(isa);
+        rows_that_wait(isa);
         strips(isa, rounds);
         printf("isa %s: compared\n", isa);
     }
