@@ -40,6 +40,7 @@ static int64_t NAME(bytes_ahead)(const softmax_job *job) {
 /* How a row's y and dy become dx. */
 typedef struct NAME(slope) {
     int of_log;
+    int calm; /* of_log: all is in the middle of the range (backward_sum.h) */
     int is_large; /* dy - sum might overflow where y (dy - sum) does not */
     REAL quarter; /* of the sum */
     VECTOR minus_sum;
@@ -58,6 +59,7 @@ static NAME(slope) NAME(slope_of)(pair sum, int of_log) {
     lo = (REAL)((scale_by_power(sum.hi, -e) - (double)hi) + scale_by_power(sum.lo, -e));
     kb = (REAL)(SOFTMAX_BIAS - e);
     s.of_log = of_log;
+    s.calm = sizeof(REAL) == 4 && of_log && e >= -20 && e <= 100;
     s.is_large = !of_log && (sum.hi >= NEARLY_LARGEST || -sum.hi >= NEARLY_LARGEST);
     s.quarter = s.is_large ? (REAL)(sum.hi * 0.25) : 0;
     s.minus_sum = V(set)(-hi);
@@ -107,6 +109,17 @@ static ALWAYS_INLINE void NAME(gradient_typed)(const NAME(slope) *slope, const b
     }
 }
 
+/* Where all is in the middle of the range; 0: there is no such form. */
+static int NAME(calm_gradient)(const NAME(slope) *s, const backward_terms *b, REAL *dx, int stream) {
+    const REAL *y = (const REAL *)b->y, *dy = (const REAL *)b->dy;
+    const int head = stream ? until_aligned(dx, sizeof(REAL), LANES, b->count) : 0, whole = (b->count - head) / LANES * LANES;
+    if (!NAME(values_take)(whole)) return 0;
+    if (head > 0) NAME(gradient_rest)(s, b, 0, head, dx, REAL_ELEMENT);
+    NAME(log_gradients)(y + head, dy + head, whole, s->magic, s->minus_sum, s->minus_low, dx + head, stream, NULL, NULL);
+    if (head + whole < b->count) NAME(gradient_rest)(s, b, head + whole, b->count, dx, REAL_ELEMENT);
+    return 1;
+}
+
 static void NAME(large_gradient)(const NAME(slope) *s, const backward_terms *b, void *dx, element out) {
     REAL result[LANES], y[LANES], dy[LANES];
     const int count = b->count;
@@ -129,6 +142,7 @@ static void NAME(block_gradient)(const NAME(slope) *s, const backward_terms *b, 
                         : NAME(gradient_typed)(s, b, its_type, dx, its_out, 1, 0)  \
      : stream  ? NAME(gradient_typed)(s, b, its_type, dx, its_out, 0, 1)  \
                : NAME(gradient_typed)(s, b, its_type, dx, its_out, 0, 0))
+    if (s->calm && b->type == REAL_ELEMENT && out == REAL_ELEMENT && NAME(calm_gradient)(s, b, (REAL *)dx, stream)) return;
     if (s->is_large)
         NAME(large_gradient)(s, b, dx, out);
     else if (b->type == REAL_ELEMENT && out == REAL_ELEMENT)
@@ -142,6 +156,19 @@ static void NAME(block_gradient)(const NAME(slope) *s, const backward_terms *b, 
 #undef GRADIENT
 }
 
+/* A block's gradient in one loop with the search for the next one's largest term; 0: there is no such form. */
+static int NAME(gradient_and_search)(const NAME(slope) *s, uint32_t flags, const backward_terms *b, void *dx, int stream, const backward_terms *next,
+                                     float_terms *found) {
+    const REAL *y = (const REAL *)b->y, *dy = (const REAL *)b->dy;
+    if (sizeof(REAL) != 4 || flags & STATE_NAN || b->type != REAL_ELEMENT || next->type != REAL_ELEMENT || next->count != b->count) return 0;
+    if (b->count % LANES || (stream && (uintptr_t)dx % 64) || s->is_large || (s->of_log && !(s->calm && NAME(values_take)(b->count)))) return 0;
+    if (s->of_log)
+        NAME(log_gradients)(y, dy, b->count, s->magic, s->minus_sum, s->minus_low, (REAL *)dx, stream, next, found);
+    else
+        NAME(softmax_gradients)(y, dy, b->count, s->minus_sum, s->minus_low, (REAL *)dx, stream, next, found);
+    return 1;
+}
+
 /* Results go past the caches, but for lines that are there already. */
 static int NAME(backward_streams)(const softmax_job *job) {
     return is_contiguous(&job->out) && job->out.data != job->x.data && job->out.data != job->dy.data && softmax_cpu_streams(job);
@@ -153,7 +180,7 @@ static void NAME(backward_gradient)(const softmax_job *job, const place *p, int6
     char *out = row_address(job, &job->out, p);
     backward_terms b;
     REAL y_buffer[SOFTMAX_BLOCK_COLUMNS], dy_buffer[SOFTMAX_BLOCK_COLUMNS], results[SOFTMAX_BLOCK_COLUMNS];
-    if (flags) {
+    if (flags & STATE_NAN) {
         NAME(fill)(&job->out, out, first, last, (REAL)NAN);
         return;
     }
@@ -177,19 +204,34 @@ typedef struct NAME(late_row) {
     uint32_t flags; /* of its sum */
 } NAME(late_row);
 
+/* The gradient of the row before from column c on, with the search of the next one's block; 0: there is no such form. */
+static int NAME(gradient_in_turn)(const softmax_job *job, const NAME(late_row) *before, int64_t c, const backward_terms *next, float_terms *found) {
+    const backward_terms b = {row_address(job, &job->x, &before->p) + c * (int64_t)sizeof(REAL), row_address(job, &job->dy, &before->p) + c * (int64_t)sizeof(REAL),
+                              REAL_ELEMENT, next->count, SUMMED_DY, 1, 0};
+    if (job->x.type != REAL_ELEMENT || job->dy.type != REAL_ELEMENT || job->out.type != REAL_ELEMENT) return 0;
+    if (!is_contiguous(&job->x) || !is_contiguous(&job->dy) || !is_contiguous(&job->out)) return 0;
+    return NAME(gradient_and_search)(&before->slope, before->flags, &b, row_address(job, &job->out, &before->p) + c * (int64_t)sizeof(REAL), 1, next, found);
+}
+
 /* sum of dy y (softmax), or of dy where y is not -inf (log_softmax), over columns [first, last); in turn with the results of the row before (NULL:
  * none), for many stores past the caches at a time would be waited for. */
 static void NAME(reduce_in_turn)(const softmax_job *job, const place *p, int64_t first, int64_t last, const NAME(late_row) *before,
                                  row_partial *partial) {
     REAL y_buffer[2][SOFTMAX_BLOCK_COLUMNS], dy_buffer[2][SOFTMAX_BLOCK_COLUMNS];
     backward_terms b[2];
+    float_terms found;
+    const int of_log = job->op == OPERATION_LOG_SOFTMAX_BACKWARD;
     int64_t ahead = NAME(bytes_ahead)(job);
     int now = 0;
     for (int64_t c = first; c < last; c += SOFTMAX_BLOCK_COLUMNS, now ^= 1) {
         int count = NAME(block_columns)(c, last);
-        if (before) NAME(backward_gradient)(job, &before->p, c, c + count, &before->slope, before->flags, 1);
         NAME(fetch_backward)(job, p, c, count, y_buffer[now], dy_buffer[now], &b[now]);
-        NAME(find_largest)(&b[now], job->op == OPERATION_LOG_SOFTMAX_BACKWARD, &partial->flags);
+        if (before && NAME(gradient_in_turn)(job, before, c, &b[now], &found)) {
+            take_largest(&b[now], &found, of_log, &partial->flags);
+        } else {
+            if (before) NAME(backward_gradient)(job, &before->p, c, c + count, &before->slope, before->flags, 1);
+            NAME(find_largest)(&b[now], of_log, &partial->flags);
+        }
         if (c > first) NAME(add_block)(&b[now ^ 1], ahead, &partial->sum, &partial->flags);
     }
     if (first < last) NAME(add_block)(&b[now ^ 1], ahead, &partial->sum, &partial->flags);
@@ -200,7 +242,9 @@ static void NAME(backward_reduce)(const softmax_job *job, const place *p, int64_
 }
 
 static NAME(slope) NAME(slope_of_row)(const softmax_job *job, const row_partial *partial) {
-    return NAME(slope_of)(accumulator_read(&partial->sum, 0), job->op == OPERATION_LOG_SOFTMAX_BACKWARD);
+    NAME(slope) s = NAME(slope_of)(accumulator_read(&partial->sum, 0), job->op == OPERATION_LOG_SOFTMAX_BACKWARD);
+    s.calm &= !(partial->flags & BACKWARD_CAREFUL);
+    return s;
 }
 
 static void NAME(backward_finish)(const softmax_job *job, const place *p, int64_t first, int64_t last, const row_partial *partial) {
@@ -210,6 +254,49 @@ static void NAME(backward_finish)(const softmax_job *job, const place *p, int64_
     if (stream) stream_end();
 }
 
+/* Whether rows of one block each are worked on in turn: float32, contiguous. */
+static int NAME(rows_go_in_turn)(const softmax_job *job) {
+    if (sizeof(REAL) != 4 || job->columns < 1 || job->columns > SOFTMAX_BLOCK_COLUMNS || job->dimensions != 1) return 0;
+    if (job->x.type != REAL_ELEMENT || job->dy.type != REAL_ELEMENT || job->out.type != REAL_ELEMENT) return 0;
+    return is_contiguous(&job->x) && is_contiguous(&job->dy) && is_contiguous(&job->out);
+}
+
+/* The only block of a row. */
+static backward_terms NAME(terms_of_row)(const softmax_job *job, int64_t row) {
+    const backward_terms b = {job->x.data + row * job->x.row_stride[0], job->dy.data + row * job->dy.row_stride[0], REAL_ELEMENT, (int)job->columns,
+                              SUMMED_DY, 1, 0};
+    return b;
+}
+
+/* Rows [first, last): a row's results and the search for the next one's largest term in one loop. */
+static void NAME(rows_in_turn)(const softmax_job *job, int64_t first, int64_t last, int stream) {
+    const int64_t ahead = NAME(bytes_ahead)(job);
+    const int of_log = job->op == OPERATION_LOG_SOFTMAX_BACKWARD;
+    float_terms found;
+    int known = 0; /* found is of this row */
+    for (int64_t row = first; row < last; row++) {
+        backward_terms b = NAME(terms_of_row)(job, row);
+        const backward_terms next = NAME(terms_of_row)(job, row + 1 < last ? row + 1 : row);
+        char *out = job->out.data + row * job->out.row_stride[0];
+        row_partial partial;
+        NAME(slope) s;
+        partial.sum = accumulator_empty();
+        partial.flags = 0;
+        if (known)
+            take_largest(&b, &found, of_log, &partial.flags);
+        else
+            NAME(find_largest)(&b, of_log, &partial.flags);
+        NAME(add_block)(&b, ahead, &partial.sum, &partial.flags);
+        s = NAME(slope_of_row)(job, &partial);
+        known = row + 1 < last && NAME(gradient_and_search)(&s, partial.flags, &b, out, stream, &next, &found);
+        if (known) continue;
+        if (partial.flags & STATE_NAN)
+            NAME(fill)(&job->out, out, 0, job->columns, (REAL)NAN);
+        else
+            NAME(block_gradient)(&s, &b, out, REAL_ELEMENT, stream);
+    }
+}
+
 #define LATE_BYTES 131072 /* of y: as much of dy, and both again, stay in a second-level cache */
 
 /* Rows [first, last). */
@@ -217,6 +304,11 @@ static void NAME(backward_rows)(const softmax_job *job, int64_t first, int64_t l
     NAME(late_row) row[2];
     int stream = NAME(backward_streams)(job), waits = 0, now = 0;
     int late = stream && job->columns > SOFTMAX_BLOCK_COLUMNS && job->columns * element_bytes(job->x.type) <= LATE_BYTES;
+    if (NAME(rows_go_in_turn)(job)) {
+        NAME(rows_in_turn)(job, first, last, stream);
+        if (stream) stream_end();
+        return;
+    }
     for (int64_t r = first; r < last; r++, now ^= 1) {
         row_partial partial;
         row[now].p = place_of_row(job, r);

@@ -101,6 +101,7 @@ static inline vd zero_floors_double(vd kb, arithmetic kind) {
 #include "short_rows.h"
 #include "block_rows.h"
 #include "strips.h"
+#include "backward_pipeline.h"
 #include "backward.h"
 #include "cross_entropy.h"
 #include "template_end.h"

@@ -51,6 +51,10 @@ static inline vf vf_unbias(vf y, vf threshold, int exponent) {
 }
 static inline vf vf_keep_from(vf z, vf limit, vf a) { return _mm256_and_ps(_mm256_cmp_ps(z, limit, _CMP_GE_OQ), a); }
 static inline vf vf_lower(vf a, vf b) { return _mm256_castsi256_ps(_mm256_max_epu32(_mm256_castps_si256(a), _mm256_castps_si256(b))); }
+static inline vf vf_most_bits(vf a, vf b) { return _mm256_castsi256_ps(_mm256_max_epu32(_mm256_castps_si256(a), _mm256_castps_si256(b))); }
+static inline vf vf_most_negated(vf a, vf b) {
+    return _mm256_castsi256_ps(_mm256_max_epu32(_mm256_castps_si256(a), _mm256_sub_epi32(_mm256_setzero_si256(), _mm256_castps_si256(b))));
+}
 static inline vf vf_held(vf a) {
     __asm__("" : "+x"(a));
     return a;

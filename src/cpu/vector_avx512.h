@@ -49,6 +49,10 @@ static inline vf vf_unbias(vf y, vf threshold, int exponent) {
 }
 static inline vf vf_keep_from(vf z, vf limit, vf a) { return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(z, limit, _CMP_GE_OQ), a); }
 static inline vf vf_lower(vf a, vf b) { return _mm512_castsi512_ps(_mm512_max_epu32(_mm512_castps_si512(a), _mm512_castps_si512(b))); }
+static inline vf vf_most_bits(vf a, vf b) { return _mm512_castsi512_ps(_mm512_max_epu32(_mm512_castps_si512(a), _mm512_castps_si512(b))); }
+static inline vf vf_most_negated(vf a, vf b) {
+    return _mm512_castsi512_ps(_mm512_max_epu32(_mm512_castps_si512(a), _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_castps_si512(b))));
+}
 static inline vf vf_held(vf a) {
     __asm__("" : "+v"(a));
     return a;

@@ -54,6 +54,10 @@ static inline vf vf_keep_from(vf z, vf limit, vf a) {
     return vreinterpretq_f32_u32(vandq_u32(vcgeq_f32(z, limit), vreinterpretq_u32_f32(a)));
 }
 static inline vf vf_lower(vf a, vf b) { return vreinterpretq_f32_u32(vmaxq_u32(vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b))); }
+static inline vf vf_most_bits(vf a, vf b) { return vreinterpretq_f32_u32(vmaxq_u32(vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b))); }
+static inline vf vf_most_negated(vf a, vf b) {
+    return vreinterpretq_f32_u32(vmaxq_u32(vreinterpretq_u32_f32(a), vsubq_u32(vdupq_n_u32(0), vreinterpretq_u32_f32(b))));
+}
 static inline vf vf_held(vf a) { return a; }
 static inline vm vf_ordered(void) { return vdupq_n_u32(~0u); }
 static inline vm vf_still_ordered(vm m, vf a, vf b) { return vandq_u32(m, vandq_u32(vceqq_f32(a, a), vceqq_f32(b, b))); }

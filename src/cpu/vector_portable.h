@@ -53,6 +53,12 @@ static inline vf vf_unbias(vf y, vf threshold, int exponent) {
 static inline vf vf_keep_from(vf z, vf limit, vf a) { LANES_F a.lane[i] = z.lane[i] >= limit.lane[i] ? a.lane[i] : 0.0f; return a; }
 /* the least of a and b if one of them is negative, else any of them: by integers where those are faster */
 static inline vf vf_lower(vf a, vf b) { return vf_min(a, b); }
+/* the larger of both as unsigned bits; of a's, and 0 less b's */
+static inline vf vf_most_bits(vf a, vf b) { LANES_F a.lane[i] = float_bits(b.lane[i]) > float_bits(a.lane[i]) ? b.lane[i] : a.lane[i]; return a; }
+static inline vf vf_most_negated(vf a, vf b) {
+    LANES_F if (0u - float_bits(b.lane[i]) > float_bits(a.lane[i])) a.lane[i] = bits_float(0u - float_bits(b.lane[i]));
+    return a;
+}
 /* kept in a register: not to be loaded once for each use */
 static inline vf vf_held(vf a) { return a; }
 /* masks of the lanes in which there was no NaN */
