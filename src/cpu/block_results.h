@@ -373,6 +373,17 @@ static int NAME(factor_of_block)(const NAME(row_result) *r, arithmetic kind, con
     return is_far ? FACTOR_FAR : f->hi < SMALLEST_NORMAL ? FACTOR_ANY : FACTOR_USUAL;
 }
 
+/* block_results, but rounded to a 16-bit type as they are written, where no result needs more care than that; else 0, and nothing is written. */
+static int NAME(block_halves)(const NAME(row_result) *r, arithmetic kind, const REAL *v, int count, const NAME(place_of_block) *block, void *y,
+                              element type, int streams) {
+    NAME(factor) f;
+    int equal;
+    if (block->holes || NAME(factor_of_block)(r, kind, block, &equal, &f) != FACTOR_USUAL || !NAME(block_is_calm)(r, &f, block, equal)) return 0;
+    NAME(leave_bias_out)(&f);
+    streams ? NAME(level_halves)(v, count, &f, y, type, LEVEL, 1) : NAME(level_halves)(v, count, &f, y, type, LEVEL, 0);
+    return 1;
+}
+
 /* y = v factor for one block of terms, in place or not; streams: past the cache. */
 static void NAME(block_results)(const NAME(row_result) *r, arithmetic kind, const REAL *v, int count, const NAME(place_of_block) *block, REAL *y,
                                 int streams, NAME(line) *line) {

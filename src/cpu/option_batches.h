@@ -61,6 +61,9 @@ static void NAME(finish_option_block)(const NAME(option_group) *g, const softmax
         NAME(finish_logs)(job, &g->p[i], c, c + count, r, streams, NULL);
         return;
     }
+    if (seen == count && arithmetic_is_short(job->kind) && is_contiguous(&job->out) && job->out.type != REAL_ELEMENT &&
+        NAME(block_halves)(r, job->kind, NAME(option_terms)(g, kept, i, block), count, &g->place[i * g->blocks + block], to, job->out.type, streams))
+        return;
     if (seen) NAME(block_results)(r, job->kind, NAME(option_terms)(g, kept, i, block), seen, &g->place[i * g->blocks + block], y, streams && y != results,
                                   NULL);
     NAME(fill_results)(y + seen, count - seen, 0, streams && y != results);
@@ -157,7 +160,7 @@ static void NAME(run_unusual_block)(NAME(option_batch) *b, int j, NAME(option_gr
     g->place[b->of[j] * g->blocks + b->at[j]] = NAME(place_in_row)(&block);
 }
 
-/* The terms of blocks of[] without low parts. */
+/* The terms of blocks of[], seen through masks. */
 static void NAME(piped_terms)(NAME(option_batch) *b, NAME(term_row) *row, const int *of, int rows, int stores, arithmetic kind) {
     NAME(terms_of_rows)(row, rows, stores, kind);
     for (int i = 0; i < rows; i++) {
@@ -171,7 +174,7 @@ static void NAME(run_option_batch)(NAME(option_batch) *b, NAME(option_group) *g,
                                    const NAME(option_group) *before, REAL *kept, int streams) {
     const int keep = job->op == OPERATION_SOFTMAX;
     NAME(lane_terms) terms;
-    NAME(term_row) row[LANES]; /* those without low parts */
+    NAME(term_row) row[LANES]; /* those seen through a mask */
     int of[LANES], piped = 0;
     NAME(begin_option_batch)(b, g, job);
     if (!b->usual) {
@@ -189,7 +192,7 @@ static void NAME(run_option_batch)(NAME(option_batch) *b, NAME(option_group) *g,
         const ahead_lines ahead = NAME(option_ahead)(&g->source[i], (int64_t)block * SOFTMAX_BLOCK_COLUMNS);
         if (before) NAME(finish_option_block)(before, job, kept, i, block, streams);
         if (b->top[j].first == -(REAL)INFINITY) continue;
-        if (view->low) {
+        if (!view->mask) {
             NAME(terms)(view->z, view->low, count, terms.magic[j], terms.floor_score[j], ahead, v, job->kind, &b->high[j], &b->low[j]);
             continue;
         }
