@@ -51,15 +51,23 @@ static __device__ __forceinline__ extremes extremes_of(const piece<TYPE, VECTORS
     return e;
 }
 
+/* What log_softmax's results need of the y that a lane holds. */
+typedef struct row_range {
+    float top, bottom;
+} row_range;
+
 /* The size of a lane's largest term, as bits that compare like it: of a product, toward zero. A NaN or infinity in y or dy shows as such.
  * missing: a column of log_softmax that does not count is among the lane's. */
 template <bool LOG, int TYPE, int VECTORS>
-static __device__ __forceinline__ uint32_t largest_term(const piece<TYPE, VECTORS> &y, const piece<TYPE, VECTORS> &dy, bool &missing) {
+static __device__ __forceinline__ uint32_t largest_term(const piece<TYPE, VECTORS> &y, const piece<TYPE, VECTORS> &dy, bool &missing, row_range &range) {
     float size = 0.0f;
     missing = false;
+    range.top = range.bottom = 0.0f;
     if (LOG) {
         const extremes e = extremes_of(y, dy);
         missing = e.bottom < -largest_float;
+        range.top = e.top;
+        range.bottom = e.bottom;
         if (!(e.top <= largest_float)) return 0x7fffffffu; /* NaN, +inf */
         if (!missing || !(e.size <= largest_float)) return float_bits(e.size);
     }
@@ -87,13 +95,26 @@ static __device__ __forceinline__ uint32_t largest_exponent(const piece<TYPE, VE
 #define MOST_PRODUCT 253u    /* products toward zero stop at the largest float */
 #define LEAST_OF_HALVES 91u  /* 2^-36: what a float product of 16-bit numbers loses below 2^-126 is below both digits */
 
-/* The digits of a block that a group of lanes holds; all of its lanes get them. */
-template <bool LOG, int TYPE, int VECTORS>
-static __device__ __forceinline__ block_digits sum_block(piece<TYPE, VECTORS> &y, piece<TYPE, VECTORS> &dy, int lanes) {
-    const bool whole = VECTORS * packed<TYPE>::per == 32; /* a block of 1024 columns: all lanes */
+/* dy of columns that do not count becomes 0. */
+template <int TYPE, int VECTORS> static __device__ __forceinline__ void leave_out_missing(const piece<TYPE, VECTORS> &y, piece<TYPE, VECTORS> &dy) {
+    const uint32_t nothing = nothing_of<TYPE>();
+#pragma unroll
+    for (int i = 0; i < VECTORS * 4; i++) {
+        if (packed<TYPE>::bytes == 4) {
+            if (y.word[i] == nothing) dy.word[i] = 0;
+        } else {
+            if ((y.word[i] & 0xffffu) == (nothing & 0xffffu)) dy.word[i] &= 0xffff0000u;
+            if (y.word[i] >> 16 == nothing >> 16) dy.word[i] &= 0x0000ffffu;
+        }
+    }
+}
+
+/* The digits of a block that a group of lanes holds; all of its lanes get them. whole: all lanes of the warp. */
+template <bool LOG, bool whole, int TYPE, int VECTORS>
+static __device__ __forceinline__ block_digits sum_block(piece<TYPE, VECTORS> &y, piece<TYPE, VECTORS> &dy, int lanes, row_range &range) {
     block_digits d = no_digits();
     bool missing;
-    uint32_t largest = largest_term<LOG>(y, dy, missing);
+    uint32_t largest = largest_term<LOG>(y, dy, missing, range);
     int e;
     bool exact_in_float = LOG;
     largest = whole ? lanes_max(largest) : group_max(largest, lanes);
@@ -118,12 +139,10 @@ static __device__ __forceinline__ block_digits sum_block(piece<TYPE, VECTORS> &y
     lane_digits sums = digits_begin(e);
     y.unpack_again();
     dy.unpack_again();
-    if (LOG && !__any_sync(EVERY_LANE, missing)) {
+    if (LOG) {
+        if (__any_sync(EVERY_LANE, missing)) leave_out_missing(y, dy);
 #pragma unroll
         for (int i = 0; i < y.elements; i++) digits_add(sums, widened(dy.get(i)));
-    } else if (LOG) {
-#pragma unroll
-        for (int i = 0; i < y.elements; i++) digits_add(sums, widened(counted(y.get(i), dy.get(i))));
     } else if (exact_in_float) {
 #pragma unroll
         for (int i = 0; i < y.elements; i++) digits_add(sums, widened(y.get(i) * dy.get(i)));
@@ -166,26 +185,32 @@ static __device__ __forceinline__ void store_any_gradient(const piece<TYPE, VECT
 
 template <bool LOG, int TYPE, int VECTORS>
 static __device__ __forceinline__ void store_gradient(const piece<TYPE, VECTORS> &y, const piece<TYPE, VECTORS> &dy, const gradient_of_sum<float> &g,
-                                                      uint32_t flags, char *row, const row_shape &shape, bool as_float, int first, int lane, int lanes) {
+                                                      const row_range &range, uint32_t flags, char *row, const row_shape &shape, bool as_float, int first, int lane, int lanes) {
+    const bool capped = LOG && __any_sync(EVERY_LANE, range.top > g.cap), within = LOG && __all_sync(EVERY_LANE, range.bottom >= g.floor);
     const int per = packed<TYPE>::per, step = lanes * per, left = (int)shape.columns - first - lane * per;
     uint4 *to = (uint4 *)(void *)(row + (int64_t)(first + lane * per) * packed<TYPE>::bytes);
-    if (flags || !shape.vectors || as_float) {
+    if (flags || !shape.vectors || as_float || capped) {
         store_any_gradient<LOG>(y, dy, g, flags, row, shape, as_float, first, lane, lanes);
         return;
     }
+    auto store_all = [&](auto gradient) {
 #pragma unroll
-    for (int v = 0; v < VECTORS; v++) {
-        float dx[per];
-        uint32_t w[4];
+        for (int v = 0; v < VECTORS; v++) {
+            float dx[per];
+            uint32_t w[4];
 #pragma unroll
-        for (int j = 0; j < per; j++) {
-            const float a = y.get(v * per + j), b = dy.get(v * per + j);
-            dx[j] = LOG ? log_softmax_gradient(g, a, b) : softmax_gradient(g, a, b);
+            for (int j = 0; j < per; j++) dx[j] = gradient(y.get(v * per + j), dy.get(v * per + j));
+#pragma unroll
+            for (int j = 0; j < 4; j++) w[j] = packed<TYPE>::pack(dx + j * (per / 4));
+            if (left > v * step) __stcs(to + v * lanes, make_uint4(w[0], w[1], w[2], w[3]));
         }
-#pragma unroll
-        for (int j = 0; j < 4; j++) w[j] = packed<TYPE>::pack(dx + j * (per / 4));
-        if (left > v * step) __stcs(to + v * lanes, make_uint4(w[0], w[1], w[2], w[3]));
-    }
+    };
+    if (!LOG)
+        store_all([&](float a, float b) { return softmax_gradient(g, a, b); });
+    else if (within)
+        store_all([&](float a, float b) { return log_softmax_gradient_within<true>(g, a, b); });
+    else
+        store_all([&](float a, float b) { return log_softmax_gradient_within<false>(g, a, b); });
 }
 
 /* ---- Kernels ------------------------------------------------------------------------------------------------------------------------------ */
@@ -196,27 +221,30 @@ static __device__ __forceinline__ void store_gradient(const piece<TYPE, VECTORS>
 #define BACKWARD_REGISTERS 128
 #endif
 
-/* A row per group of `lanes` lanes. */
+/* Columns of a row in a lane: as many as registers hold beside each other, for a row is read out in all of its lanes. */
+template <int TYPE> struct group_columns {
+    static const int most = packed<TYPE>::bytes == 2 ? 32 : 16;
+};
+
+/* A row per group of 2^log_lanes lanes. */
 template <bool LOG, int TYPE>
-static __global__ void __launch_bounds__(32 * GROUP_WARPS, 3) row_groups(const __grid_constant__ softmax_job job, row_shape shape, bool as_float, int lanes) {
-    const int VECTORS = 16 / packed<TYPE>::per;
-    const int lane = (int)(threadIdx.x & 31), groups = 32 / lanes;
-    const int64_t step = (int64_t)gridDim.x * GROUP_WARPS * groups;
-    const int64_t first_row = ((int64_t)blockIdx.x * GROUP_WARPS + (threadIdx.x >> 5)) * groups;
-    for (int64_t base = first_row; base < job.rows; base += step) { /* the same for the whole warp */
-        int64_t row = base + lane / lanes;
-        row_shape its = shape;
-        piece<TYPE, VECTORS> y, dy;
-        row_sum sum;
-        if (row >= job.rows) {
-            row = job.rows - 1;
-            its.columns = 0;
-        }
-        fetch(y, row_of(job, job.x, row), its, 0, lane & (lanes - 1), lanes, 0);
-        fetch(dy, row_of(job, job.dy, row), its, 0, lane & (lanes - 1), lanes, 0);
-        sum = read_digits(sum_block<LOG>(y, dy, lanes));
-        store_gradient<LOG>(y, dy, gradient_of<float>(LOG, sum.sum), sum.flags, row_of(job, job.out, row), its, as_float, 0, lane & (lanes - 1), lanes);
+static __global__ void __launch_bounds__(32 * GROUP_WARPS, 3) row_groups(const __grid_constant__ softmax_job job, row_shape shape, bool as_float, int log_lanes) {
+    const int VECTORS = group_columns<TYPE>::most / packed<TYPE>::per;
+    const int lane = (int)(threadIdx.x & 31), lanes = 1 << log_lanes, place = lane & (lanes - 1), last = (int)job.rows - 1;
+    int row = (int)(blockIdx.x * GROUP_WARPS + (threadIdx.x >> 5)) << (5 - log_lanes);
+    piece<TYPE, VECTORS> y, dy;
+    row_range range;
+    if (row > last) return;
+    row += lane >> log_lanes;
+    if (row > last) {
+        row = last;
+        shape.columns = 0;
     }
+    auto address = [&](const operand &a) { return job.dimensions == 1 ? flat_row(a, row) : row_of(job, a, row); };
+    fetch(y, address(job.x), shape, 0, place, lanes, 0);
+    fetch(dy, address(job.dy), shape, 0, place, lanes, 0);
+    const row_sum sum = read_digits(sum_block<LOG, false>(y, dy, lanes, range));
+    store_gradient<LOG>(y, dy, gradient_of<float>(LOG, sum.sum), range, sum.flags, address(job.out), shape, as_float, 0, place, lanes);
 }
 
 /* What a thread block's warps tell each other. */
@@ -281,7 +309,8 @@ static __device__ __forceinline__ void rows_of_blocks(const softmax_job &job, co
             fetch(y, row_of(job, job.x, row), its, p.first, lane, 32, 0);
             fetch(dy, row_of(job, job.dy, row), its, p.first, lane, 32, 0);
         }
-        const block_digits mine = sum_block<LOG>(y, dy, 32);
+        row_range range;
+        const block_digits mine = sum_block<LOG, true>(y, dy, 32, range);
         if (lane == 0) board.digits[p.warp] = mine;
         __syncthreads();
         if (STREAM && threadIdx.x == 0) ask(ring.stage, row + shape.stages * step);
@@ -289,7 +318,7 @@ static __device__ __forceinline__ void rows_of_blocks(const softmax_job &job, co
         if (p.warp == reader) read_out<LOG>(board, p.warps, p.rank, p.cluster, turn);
         __syncthreads();
         char *out = STREAM ? flat_row(job.out, row) : row_of(job, job.out, row);
-        store_gradient<LOG>(y, dy, board.gradient, board.flags, out, its, as_float, p.first, lane, 32);
+        store_gradient<LOG>(y, dy, board.gradient, range, board.flags, out, its, as_float, p.first, lane, 32);
     }
 }
 
@@ -366,9 +395,11 @@ template <bool LOG, int TYPE> static cudaError_t launch_rows(const softmax_job *
     const bool as_float = job->out.type != job->x.type;
     cudaStream_t stream = (cudaStream_t)job->stream;
     if (shape->kernel == CUDA_WARP) {
-        const int lanes = job->columns <= 64 ? 4 : job->columns <= 128 ? 8 : job->columns <= 256 ? 16 : 32, each = GROUP_WARPS * 32 / lanes;
-        launch_shape l = launch_of(launch_blocks((job->rows + each - 1) / each), 32 * GROUP_WARPS, 1, 0, stream);
-        return launch(l, row_groups<LOG, TYPE>, *job, rows, as_float, lanes);
+        int log_lanes = 0;
+        while (group_columns<TYPE>::most << log_lanes < job->columns) log_lanes++;
+        const int each = GROUP_WARPS * 32 >> log_lanes;
+        launch_shape l = launch_of((job->rows + each - 1) / each, 32 * GROUP_WARPS, 1, 0, stream); /* rows: see choose_gradient */
+        return launch(l, row_groups<LOG, TYPE>, *job, rows, as_float, log_lanes);
     }
     const int slice = shape->warps * SOFTMAX_BLOCK_COLUMNS * packed<TYPE>::bytes, turns = shape->turns > 0 ? shape->turns : 1;
     const stream_shape its = {rows, shape->stages, slice, turns};

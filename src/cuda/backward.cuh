@@ -10,6 +10,7 @@
 template <typename REAL> struct gradient_of_sum {
     REAL hi, lo;  /* softmax: the sum, negated low part; log_softmax: minus the sum 2^-e */
     REAL magic, floor, cap;
+    REAL zero; /* log_softmax: a score whose term is 0, its power's bits being none */
     bool huge; /* softmax: dy - hi might overflow where y (dy - hi) does not */
 };
 
@@ -31,7 +32,7 @@ template <typename REAL> static __device__ gradient_of_sum<REAL> softmax_gradien
     g.huge = fabs(sum.hi) >= backward_limits<REAL>::nearly_largest();
     g.hi = g.huge ? (REAL)(sum.hi * 0.25) : (REAL)sum.hi;
     g.lo = -(REAL)((sum.hi - (double)g.hi) + sum.lo);
-    g.magic = g.floor = g.cap = 0;
+    g.magic = g.floor = g.cap = g.zero = 0;
     return g;
 }
 
@@ -48,13 +49,15 @@ template <typename REAL> static __device__ gradient_of_sum<REAL> log_softmax_gra
     int e = exponent_of(sum.hi);
     REAL kb;
     e = e > most ? most : e < -most ? -most : e;
-    g.hi = (REAL)scale_by_power(sum.hi, -e);
-    g.lo = (REAL)((scale_by_power(sum.hi, -e) - (double)g.hi) + scale_by_power(sum.lo, -e));
+    const double factor = bits_double((uint64_t)(1023 - e) << 52);
+    g.hi = (REAL)(sum.hi * factor);
+    g.lo = (REAL)((sum.hi * factor - (double)g.hi) + sum.lo * factor);
     g.hi = -g.hi;
     g.lo = -g.lo;
     kb = (REAL)(SOFTMAX_BIAS - e);
     g.floor = real<REAL>::floor_of(kb);
     g.magic = real<REAL>::magic() + SOFTMAX_BIAS - kb;
+    g.zero = (kb - (127 + SOFTMAX_BIAS)) * (REAL)0.6931471805599453; /* float32's; nobody asks for float64's */
     g.cap = (kb + most) * (REAL)0.693; /* only beyond e^y sum = 2^most, which no log-probability reaches */
     g.huge = false;
     return g;
@@ -68,6 +71,12 @@ template <typename REAL> static __device__ __forceinline__ REAL log_softmax_grad
     v = y >= g.floor ? v : 0;
     b = real<REAL>::fused(v, g.hi, real<REAL>::fused(v, g.lo, dy));
     return without_subnormals(y >= -real<REAL>::largest() ? b : 0);
+}
+
+/* The same with fewer instructions, where y is not above the cap, and where dy is 0 if y is -inf. ABOVE_FLOOR: where y is not below the floor. */
+template <bool ABOVE_FLOOR> static __device__ __forceinline__ float log_softmax_gradient_within(const gradient_of_sum<float> &g, float y, float dy) {
+    const float v = term32_fast(ABOVE_FLOOR || y >= g.floor ? y : g.zero, 0.0f, g.magic, ARITHMETIC_32).v;
+    return without_subnormals(fmaf(v, g.hi, fmaf(v, g.lo, dy)));
 }
 
 template <typename REAL> static __device__ gradient_of_sum<REAL> gradient_of(bool is_log, pair sum) {

@@ -82,11 +82,11 @@ static __device__ __forceinline__ int64_t lanes_sum_wide(int64_t x) {
 
 /* The same over groups of `lanes` lanes, a power of two. */
 static __device__ __forceinline__ int64_t group_sum_wide(int64_t x, int lanes) {
-    for (int step = lanes / 2; step > 0; step /= 2) x += __shfl_xor_sync(EVERY_LANE, x, step);
+    for (int step = lanes >> 1; step > 0; step >>= 1) x += __shfl_xor_sync(EVERY_LANE, x, step);
     return x;
 }
 static __device__ __forceinline__ uint32_t group_max(uint32_t x, int lanes) {
-    for (int step = lanes / 2; step > 0; step /= 2) x = max(x, __shfl_xor_sync(EVERY_LANE, x, step));
+    for (int step = lanes >> 1; step > 0; step >>= 1) x = max(x, __shfl_xor_sync(EVERY_LANE, x, step));
     return x;
 }
 
@@ -146,6 +146,28 @@ typedef struct row_sum {
     uint32_t flags;
 } row_sum;
 
+/* 2^power times a word: exact. */
+template <int POWER> static __device__ __forceinline__ double scaled_word(uint32_t word) {
+    const uint64_t unit = (uint64_t)(1023 + 52 + POWER) << 52;
+    return bits_double(unit | word) - bits_double(unit);
+}
+
+/* first + the words' values, the limbs of accumulator_read: what its two_sums give, where each sum is a multiple of a unit above the next word. */
+static __device__ __forceinline__ pair sum_of_words(double first, uint32_t second, uint32_t third, uint32_t fourth) {
+    pair sum = fast_two_sum(first, scaled_word<64>(second)), s = fast_two_sum(sum.hi, scaled_word<32>(third));
+    sum = fast_two_sum(s.hi, s.lo + sum.lo);
+    s = fast_two_sum(sum.hi, scaled_word<0>(fourth));
+    return fast_two_sum(s.hi, s.lo + sum.lo);
+}
+
+/* Times 2^exponent, -1000 to 1000: sums of floats' products are. */
+static __device__ __forceinline__ pair scaled_sum(pair sum, int exponent) {
+    const double factor = bits_double((uint64_t)(1023 + exponent) << 52);
+    sum.hi *= factor;
+    sum.lo *= factor;
+    return sum;
+}
+
 /* Of one block: what an accumulator of its two terms reads out, its limbs made at once as one integer. */
 static __device__ __forceinline__ row_sum read_digits(const block_digits &d) {
     row_sum r;
@@ -162,15 +184,8 @@ static __device__ __forceinline__ row_sum read_digits(const block_digits &d) {
     low = d.low < 0 ? 0 - (uint64_t)d.low : (uint64_t)d.low; /* pieces below the window are dropped from the magnitude */
     unsigned __int128 part = down > 0 ? (unsigned __int128)(low >> down) : (unsigned __int128)low << -down;
     whole = d.low < 0 ? whole - part : whole + part;
-#pragma unroll
-    for (int i = 0; i < ACCUMULATOR_LIMBS; i++) {
-        uint32_t word = (uint32_t)(whole >> (32 * (ACCUMULATOR_LIMBS - 1 - i)));
-        double value = i == 0 ? (double)(int32_t)word : (double)word;
-        pair s = two_sum(r.sum.hi, value * bits_double((uint64_t)(1023 + 32 * (ACCUMULATOR_LIMBS - 1 - i)) << 52));
-        r.sum = fast_two_sum(s.hi, s.lo + r.sum.lo);
-    }
-    r.sum.hi = scale_by_power(r.sum.hi, bottom);
-    r.sum.lo = scale_by_power(r.sum.lo, bottom);
+    const double first = (double)(int32_t)(uint32_t)(whole >> 96) * 0x1p96;
+    r.sum = scaled_sum(sum_of_words(first, (uint32_t)(whole >> 64), (uint32_t)(whole >> 32), (uint32_t)whole), bottom);
     return r;
 }
 
@@ -185,17 +200,38 @@ typedef struct digits_part {
 
 static __device__ __forceinline__ int32_t lanes_max_signed(int32_t x) { return (int32_t)(lanes_max((uint32_t)x ^ 0x80000000u) ^ 0x80000000u); }
 
+static __device__ __forceinline__ uint64_t size_of(int64_t x) { return x < 0 ? 0 - (uint64_t)x : (uint64_t)x; }
+
+/* accumulator_words of exponents whose tops need no modulus, top not below the magnitude's own. */
+static __device__ __forceinline__ void limb_words(uint64_t magnitude, int exponent, int top, uint32_t word[ACCUMULATOR_LIMBS]) {
+    int offset = exponent - 32 * (top - (ACCUMULATOR_LIMBS - 1)); /* of its unit above the window's bottom */
+    if (offset < 0) {
+        magnitude = offset > -64 ? magnitude >> -offset : 0;
+        offset = 0;
+    }
+    const int first = ACCUMULATOR_LIMBS - 1 - (offset >> 5), shift = offset & 31;
+    const uint32_t low = (uint32_t)(magnitude << shift), middle = (uint32_t)((magnitude << shift) >> 32);
+    const uint32_t high = (uint32_t)(magnitude >> 32) >> (31 - shift) >> 1; /* the bits that shift pushes out of 64 */
+#pragma unroll
+    for (int i = 0; i < ACCUMULATOR_LIMBS; i++) word[i] = i == first ? low : i == first - 1 ? middle : i == first - 2 ? high : 0;
+}
+
 /* The sum of count <= 32 blocks, by one warp; the same in every lane. */
 static __device__ __forceinline__ digits_part merge_digits(const block_digits *blocks, int count) {
     const int lane = (int)(threadIdx.x & 31);
     const block_digits d = lane < count ? blocks[lane] : no_digits();
     digits_part p;
-    accumulator sum = accumulator_empty();
+    const bool none = d.exponent == NO_DIGITS;
+    uint32_t high[ACCUMULATOR_LIMBS], low[ACCUMULATOR_LIMBS];
     p.flags = __any_sync(EVERY_LANE, d.flags != 0) ? STATE_NAN : 0;
-    p.top = lanes_max_signed(d.exponent == NO_DIGITS ? NO_DIGITS_TOP : (int32_t)digits_top(d));
-    sum.top = p.top;
-    digits_accumulate(sum, d);
-    for (int i = 0; i < ACCUMULATOR_LIMBS; i++) p.limb[i] = lanes_sum_wide(sum.limb[i]);
+    p.top = lanes_max_signed(none ? NO_DIGITS_TOP : (d.exponent - DIGITS_HIGH + 62) >> 5);
+    limb_words(size_of(d.high), d.exponent - DIGITS_HIGH, p.top, high);
+    limb_words(size_of(d.low), d.exponent - DIGITS_LOW, p.top, low);
+#pragma unroll
+    for (int i = 0; i < ACCUMULATOR_LIMBS; i++) {
+        const int64_t a = high[i], b = low[i];
+        p.limb[i] = lanes_sum_wide(none ? 0 : (d.high < 0 ? -a : a) + (d.low < 0 ? -b : b));
+    }
     return p;
 }
 
@@ -220,13 +256,11 @@ static __device__ __forceinline__ digits_part merge_digit_parts(const digits_par
 
 static __device__ __forceinline__ row_sum read_part(const digits_part &p) {
     row_sum r;
-    accumulator sum;
     r.flags = p.flags;
     r.sum.hi = r.sum.lo = 0.0;
     if (p.top == NO_DIGITS_TOP) return r;
-    sum.top = p.top;
-    for (int i = 0; i < ACCUMULATOR_LIMBS; i++) sum.limb[i] = p.limb[i];
-    r.sum = accumulator_read(&sum, 0);
+    const int64_t third = p.limb[2] + (p.limb[3] >> 32), second = p.limb[1] + (third >> 32), first = p.limb[0] + (second >> 32); /* carries */
+    r.sum = scaled_sum(sum_of_words((double)first * 0x1p96, (uint32_t)second, (uint32_t)third, (uint32_t)p.limb[3]), 32 * (p.top - (ACCUMULATOR_LIMBS - 1)));
     return r;
 }
 

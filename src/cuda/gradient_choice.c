@@ -114,7 +114,7 @@ static void choose_turns(const softmax_job *job, const cuda_device *device, cuda
     if (loss || shape->cluster > 1)
         shape->stages = loss || wide ? 1 : 2;
     else
-        shape->stages = !wide || shape->warps > 4;
+        shape->stages = !wide || shape->warps >= 4;
 }
 
 int softmax_cuda_choose_gradient(const softmax_job *job, const cuda_device *device, cuda_kernel wanted,
