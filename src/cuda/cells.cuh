@@ -117,7 +117,7 @@ template <typename T, int VEC, int N, int LANES = 32> struct lane_words {
     static const int per_access = VEC < cell<T>::in_word ? 1 : VEC / cell<T>::in_word;
     static const int in_word = VEC < cell<T>::in_word ? 1 : cell<T>::in_word; /* elements that count */
     static const int words = N / in_word;
-    static const int elements = N, edge = 0;
+    static const int elements = N, edge = 0, folds = 0;
     typedef typename access<VEC * sizeof(T)>::word word;
 
     /* Where this lane's first access is; how many columns there are from there on. */
@@ -192,7 +192,7 @@ template <typename T, int VEC, int N, int LANES = 32> struct lane_words {
  * for the few columns before and after them. Where a row and its results begin must differ by a multiple of 32 bytes. */
 template <typename T, int N> struct edged_words {
     static const int per = 16 / (int)sizeof(T), in_word = cell<T>::in_word;
-    static const int words = N / in_word + 1, elements = N + 1, edge = 1;
+    static const int words = N / in_word + 1, elements = N + 1, edge = 1, folds = 0;
     typedef typename access<sizeof(T)>::word one;
 
     struct parts {

@@ -129,12 +129,21 @@ static int choose_rows(const softmax_job *job, const cuda_device *device, cuda_k
 /* Warps of a multiprocessor at 56 registers a thread. */
 enum { RESIDENT_WARPS = 36 };
 
+/* A last block of a column a lane at most, of 16-bit rows that begin anywhere: the warp of the block before has it too. */
+static void fold_last_block(const softmax_job *job, cuda_shape *shape)
+{
+    if (element_bytes(job->x.type) == 2 && shape->cluster == 1 && shape->edges && shape->warps > 1 && job->columns <= (shape->warps - 1) * SOFTMAX_BLOCK_COLUMNS + 32) {
+        shape->warps--;
+        shape->full_blocks = 1;
+    }
+}
+
 /* Plain rows: several in a thread block where it would have two warps of little work, and rows on their way to the L2 cache half a round or more
  * before their turn: measured, docs/results. */
 static void refine_rows(const softmax_job *job, const cuda_device *device, cuda_shape *shape)
 {
     int half = element_bytes(job->x.type) == 2;
-    if (shape->cluster == 1 && half && shape->warps == 2 && shape->vectors)
+    if (shape->cluster == 1 && half && shape->warps == 2 && (shape->vectors || (shape->edges && shape->full_blocks)))
         shape->rows = 4;
     if (half || shape->edges || job->columns > 32 * 1024) {
         int blocks = RESIDENT_WARPS / (shape->warps * shape->rows) * device->multiprocessors;
@@ -156,14 +165,18 @@ static void refine_options(const softmax_job *job, const cuda_device *device, cu
 
 static const table_row noted_float32_table[TABLE_ROWS] = {{16 * 1024, 1}, {32 * 1024, 2}, {64 * 1024, 8}, {128 * 1024, 8}, {256 * 1024, 16}};
 static const table_row noted_half_table[TABLE_ROWS] = {{32 * 1024, 2}, {64 * 1024, 4}, {128 * 1024, 8}, {256 * 1024, 16}, {256 * 1024, 16}};
+static const table_row noted_anywhere_table[TABLE_ROWS] = {{32 * 1024, 2}, {55 * 1024, 5}, {64 * 1024, 4}, {128 * 1024, 8}, {256 * 1024, 16}}; /* where rows begin */
 
-/* Where it was seen to be sooner (docs/results): whole vectors, full blocks, float32 of more than two of them, 16-bit types in clusters; and unless it is asked
- * for, more rows than run at a time. The kernel of choose_rows otherwise. */
+enum { LEAST_AT_WORK = 30 /* warps of a multiprocessor that compute, where a row of 16-bit vectors takes 16 thread blocks */, FLOAT32_ANYWHERE = 55 * 1024 };
+
+/* Where it was seen to be sooner (docs/results): full blocks, of float32 in whole vectors more than two of them, else clusters; and unless it is asked for,
+ * more rows than run at a time. The kernel of choose_rows otherwise. */
 static void choose_notes(const softmax_job *job, const cuda_device *device, cuda_kernel wanted, cuda_shape *shape)
 {
     int half = element_bytes(job->x.type) == 2, blocks = (int)((job->columns + SOFTMAX_BLOCK_COLUMNS - 1) / SOFTMAX_BLOCK_COLUMNS), warps;
-    const table_row *row = half ? noted_half_table : noted_float32_table;
-    if (device->capability < 90 || !shape->vectors || !shape->full_blocks || job->columns <= (half ? 16 : 2) * 1024)
+    const table_row *row = shape->edges ? noted_anywhere_table : half ? noted_half_table : noted_float32_table;
+    if (device->capability < 90 || !(shape->vectors || (shape->edges && (half || job->columns <= FLOAT32_ANYWHERE))) || !shape->full_blocks ||
+        job->columns <= (half || shape->edges ? 16 : 2) * 1024)
         return;
     while (job->columns > row->columns)
         row++;
@@ -171,6 +184,8 @@ static void choose_notes(const softmax_job *job, const cuda_device *device, cuda
         (wanted == CUDA_ANY_KERNEL && job->rows * row->cluster <= 4 * device->multiprocessors))
         return;
     warps = (blocks + row->cluster - 1) / row->cluster;
+    if (half && !shape->edges && row->cluster == 16 && wanted == CUDA_ANY_KERNEL && RESIDENT_WARPS / (warps + 1) * warps < LEAST_AT_WORK)
+        return;
     shape->kernel = row->cluster > 1 ? CUDA_CLUSTER : CUDA_BLOCK;
     shape->noted = 1;
     shape->cluster = row->cluster;
@@ -349,6 +364,7 @@ int softmax_cuda_choose(const softmax_job *job, const cuda_device *device, cuda_
         if (wanted == CUDA_SPLIT ? choose_split(job, device, shape) : any && prefers_split(job, device, shape))
             return 1;
         if (rows && choose_rows(job, device, wanted, job->x.type == ELEMENT_FLOAT32 ? float32_table : half_table, shape)) {
+            fold_last_block(job, shape);
             refine_rows(job, device, shape);
             choose_notes(job, device, wanted, shape);
             return 1;

@@ -13,18 +13,21 @@ enum rows_form {
 };
 
 template <typename T, typename LANES, bool LOG, int PARTS, rows_form FORM>
-static __global__ void __maxnreg__(FORM == ROW_OF_A_WIDE_CLUSTER && !LANES::edge ? 48 : LOG && LANES::edge && cell<T>::kind == ARITHMETIC_BFLOAT16 ? 64 : 56)
+static __global__ void __maxnreg__(FORM == ROW_OF_A_WIDE_CLUSTER ? 48 : (LANES::folds && FORM < ROW_OF_A_CLUSTER) || (LOG && LANES::edge && cell<T>::kind == ARITHMETIC_BFLOAT16) ? 64 : 56)
     half_rows(const __grid_constant__ softmax_job job, int split_into, int ahead) {
     if constexpr (HAS_CLUSTERS || FORM < ROW_OF_A_CLUSTER) rows_of_blocks<T, LANES, LOG, PARTS, FORM >= ROW_OF_A_CLUSTER, FORM == ROWS_OF_A_BLOCK>(job, split_into, ahead);
 }
 
 template <typename T, bool LOG, rows_form FORM> static rows_kernel half_kernel_of(const cuda_shape *shape) {
     typedef lane_words<T, 8, LANE_COLUMNS> whole;
+    typedef shifted_words<T, LANE_COLUMNS> shifted;
     typedef edged_words<T, LANE_COLUMNS> edged;
     typedef lane_words<T, 1, LANE_COLUMNS> single;
-    const rows_form other = FORM == ROW_OF_A_WIDE_CLUSTER ? ROW_OF_A_CLUSTER : FORM == ROWS_OF_A_BLOCK ? ROW_OF_A_BLOCK : FORM; /* the same kernels */
-    if (shape->vectors) return shape->full_blocks ? half_rows<T, whole, LOG, 1, FORM> : half_rows<T, whole, LOG, 4, FORM>;
-    return shape->edges ? half_rows<T, edged, LOG, 0, other> : half_rows<T, single, LOG, 4, other>;
+    const bool is_cluster = FORM >= ROW_OF_A_CLUSTER, full = is_cluster || shape->full_blocks; /* clusters' rows are of many blocks */
+    const rows_form wide = FORM == ROW_OF_A_WIDE_CLUSTER ? ROW_OF_A_CLUSTER : FORM, other = is_cluster ? ROW_OF_A_CLUSTER : ROW_OF_A_BLOCK; /* the same kernels */
+    if (shape->vectors) return full ? half_rows<T, whole, LOG, 1, FORM> : half_rows<T, whole, LOG, is_cluster ? 1 : 4, FORM>;
+    if (shape->edges) return full ? half_rows<T, shifted, LOG, 1, wide> : half_rows<T, edged, LOG, 0, ROW_OF_A_BLOCK>;
+    return half_rows<T, single, LOG, 4, other>;
 }
 
 template <typename T, bool LOG> static rows_kernel half_kernel_for(const cuda_shape *shape) {

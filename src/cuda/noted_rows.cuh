@@ -1,5 +1,5 @@
 /* Contiguous rows in registers, one read and one write, as rows.cuh has them, but that a warp of their own, the reader, reads the rows out: row_notes.cuh.
- * For rows of whole vectors. */
+ * For rows of whole vectors, and for those of clusters that begin anywhere. */
 #ifndef SOFTMAX_CUDA_NOTED_ROWS_CUH
 #define SOFTMAX_CUDA_NOTED_ROWS_CUH
 
@@ -85,7 +85,7 @@ template <typename T, typename LANES, bool LOG, bool CLUSTER> static __device__ 
         block_sums sums = top_of_block(m1, m2);
         tell_top(board, sums, warp);
         LANES::open(words, v);
-        add_terms<cell<T>::kind, LANE_COLUMNS, 0, LOG, 1>(sums, v, count);
+        add_terms<cell<T>::kind, LANE_COLUMNS, LANES::edge, LOG, 1>(sums, v, count);
         tell_sums(board, sums, warp);
     }
     gate_wait(&board.answer_gate, 0);
@@ -98,9 +98,15 @@ static __global__ void __maxnreg__(56) noted_row_kernel(const __grid_constant__ 
     if constexpr (HAS_CLUSTERS) noted_rows<T, LANES, LOG, CLUSTER>(job, cluster, ahead); /* gates */
 }
 
+/* Rows that begin anywhere: what was seen to be sooner. */
+template <typename T> struct words_anywhere { typedef shifted_words<T, LANE_COLUMNS> words; };
+template <> struct words_anywhere<float> { typedef edged_words<float, LANE_COLUMNS> words; };
+
 template <typename T, bool LOG> static cudaError_t launch_noted(const softmax_job *job, const cuda_shape *shape) {
     typedef lane_words<T, 16 / (int)sizeof(T), LANE_COLUMNS> whole;
+    typedef typename words_anywhere<T>::words anywhere;
     const launch_shape l = launch_of(job->rows * shape->cluster, 32 * (shape->warps + 1), shape->cluster, 0, (cudaStream_t)job->stream);
+    if (shape->edges) return launch(l, noted_row_kernel<T, anywhere, LOG, true>, *job, shape->cluster, shape->ahead);
     return shape->cluster > 1 ? launch(l, noted_row_kernel<T, whole, LOG, true>, *job, shape->cluster, shape->ahead)
                               : launch(l, noted_row_kernel<T, whole, LOG, false>, *job, 1, shape->ahead);
 }

@@ -6,6 +6,7 @@
 #include "clusters.cuh"
 #include "operands.cuh"
 #include "row_merge.cuh"
+#include "shifted_cells.cuh"
 #include "slow_row.cuh"
 
 #define LANE_COLUMNS (SOFTMAX_BLOCK_COLUMNS / 32)
@@ -120,11 +121,11 @@ template <typename T> static __device__ __forceinline__ void prefetch_row(const 
 template <typename T, typename LANES, bool LOG, int PARTS>
 static __device__ __forceinline__ bool take_block(const char *from, int count, const uint32_t *words, float *v, block_sums &sums) {
     const arithmetic kind = cell<T>::kind;
-    const int N = LANE_COLUMNS, in_accesses = PARTS == 1 ? count : LANES::in_accesses(from, count);
+    const int N = LANES::elements - LANES::edge, in_accesses = PARTS == 1 ? count : LANES::in_accesses(from, count);
     float m1, m2;
     if (LANES::edge && in_accesses == 0) {
         LANES::open_edge(words, v);
-        sums = sum_block<kind, 0, 1, LOG, 1>(v[N], -INFINITY, v + N, 0);
+        sums = sum_block<kind, 0, 1, LOG, 1>(max_or_nan(v[N], v[N]), -INFINITY, v + N, 0); /* one NaN of all */
         return false;
     }
     cell<T>::template largest_two<LANES::words>(words, m1, m2);
@@ -158,6 +159,19 @@ static __device__ __forceinline__ void write_plain(const block_board &board, int
     LANES::store(out, count, v);
 }
 
+/* A row's last block where it has a column a lane at most: the warp of the block before has it too. */
+template <typename T, bool LOG> struct thin_block {
+    typedef lane_words<T, 1, 1> lanes;
+    uint32_t word[1];
+    float v[1];
+
+    __device__ __forceinline__ void load(const char *from, int count) { lanes::load(from, count, word); }
+    __device__ __forceinline__ block_sums take() {
+        lanes::open(word, v);
+        return sum_block<cell<T>::kind, 1, 0, LOG, 1>(max_or_nan(v[0], v[0]), -INFINITY, v, 32);
+    }
+};
+
 /* LANES: how a lane's columns are read and written. PARTS: of a block, see sum_block; 0: of blocks that are not full. ahead: rows that are on their
  * way to the L2 cache, so that this thread block's part of a row is there when its turn comes. SEVERAL: a thread block has as many rows as it has
  * times `split_into` warps, and they do not wait for one another: thread blocks of two warps would be more than can be started in time. Else split_into is the
@@ -181,22 +195,30 @@ static __device__ __forceinline__ void rows_of_blocks(const softmax_job &job, in
     const int first = (rank * warps + warp) * SOFTMAX_BLOCK_COLUMNS, left = (int)job.columns - first;
     const int count = left < SOFTMAX_BLOCK_COLUMNS ? left : SOFTMAX_BLOCK_COLUMNS;
     if (ahead && warp == 0 && (threadIdx.x & 31) == 0) prefetch_row<T>(job, row + ahead, first, warps * SOFTMAX_BLOCK_COLUMNS);
+    const int thin_columns = LANES::folds && !CLUSTER ? (int)job.columns - warps * SOFTMAX_BLOCK_COLUMNS : 0, notes = warps + (thin_columns > 0);
+    const bool has_thin = thin_columns > 0 && warp == warps - 1;
+    thin_block<T, LOG> thin;
     bool whole;
     float v[ELEMENTS]; /* values, or where logarithms are wanted the scores */
     {
         const char *from = flat_row(job.x, row) + (int64_t)first * (int)sizeof(T);
         uint32_t words[LANES::words];
-        block_sums sums;
         LANES::load(from, count, words);
+        if (has_thin) thin.load(from + SOFTMAX_BLOCK_COLUMNS * (int)sizeof(T), thin_columns);
         if (CLUSTER) begin_exchange(&board.barrier, cluster);
+        block_sums sums;
         whole = take_block<T, LANES, LOG, PARTS>(from, count, words, v, sums);
         if ((threadIdx.x & 31) == 0) board.sums[warp] = sums;
+        if (has_thin) {
+            const block_sums last = thin.take();
+            if ((threadIdx.x & 31) == 0) board.sums[warps] = last;
+        }
     }
     if (warp == 0) { /* every warp for itself costs more */
         parked.leave(v);
         wait_for_warps(slot, 32 * warps);
         if (CLUSTER) wait_for_cluster();
-        read_out<kind, LOG, false, CLUSTER>(board, warps, rank, cluster, job.op == OPERATION_LOGSUMEXP);
+        read_out<kind, LOG, false, CLUSTER>(board, notes, rank, cluster, job.op == OPERATION_LOGSUMEXP);
         wait_for_warps(slot, 32 * warps);
         parked.take(v);
     } else {
@@ -204,16 +226,19 @@ static __device__ __forceinline__ void rows_of_blocks(const softmax_job &job, in
         if (CLUSTER) wait_for_cluster();
         wait_for_warps(slot, 32 * warps);
     }
-    char *out = flat_row(job.out, row) + (int64_t)first * (int)sizeof(T);
+    char *out = flat_row(job.out, row) + (int64_t)first * (int)sizeof(T), *thin_out = out + SOFTMAX_BLOCK_COLUMNS * (int)sizeof(T);
     if (board.ordinary && !(LOG && job.op == OPERATION_LOGSUMEXP)) {
         write_plain<T, LANES, LOG>(board, warp, whole, out, count, v);
+        if (has_thin) write_plain<T, lane_words<T, 1, 1>, LOG>(board, warps, true, thin_out, thin_columns, thin.v);
         return;
     }
     const bool leads = rank == 0 && warp == 0;
-    if (!board.answer.slow)
+    if (!board.answer.slow) {
         write_careful<T, LANES, LOG>(job, board, board.sums[warp], row, leads, out, count, v);
-    else if (leads)
+        if (has_thin) write_careful<T, lane_words<T, 1, 1>, LOG>(job, board, board.sums[warps], row, false, thin_out, thin_columns, thin.v);
+    } else if (leads) {
         softmax_cuda_slow_row(job, row);
+    }
 }
 
 #endif

@@ -48,7 +48,7 @@ static void by_width(void)
         int vectors, warps, cluster;
     } on_h200[] = {{1, "warp", 0, 0, 0},          {64, "warp", 1, 0, 0},        {1024, "warp", 1, 0, 0},
                    {1025, "block", 0, 2, 1},      {4096, "block", 1, 4, 1},     {16384, "block", 1, 16, 1},
-                   {16388, "cluster", 1, 9, 2},   {50257, "cluster", 0, 7, 8},  {65536, "cluster", 1, 8, 8},
+                   {16388, "cluster", 1, 9, 2},   {50257, "cluster", 0, 10, 5},  {65536, "cluster", 1, 8, 8},
                    {131072, "cluster", 1, 16, 8}, {262144, "cluster", 1, 16, 16}, {262145, "online", 0, 0, 0}};
     for (size_t i = 0; i < sizeof on_h200 / sizeof *on_h200; i++) {
         softmax_job job = contiguous(OPERATION_SOFTMAX, ELEMENT_FLOAT32, 1000, on_h200[i].columns, 0);
@@ -62,6 +62,10 @@ static void by_layout(void)
 {
     softmax_job job = contiguous(OPERATION_SOFTMAX, ELEMENT_BFLOAT16, 100, 4096, 1);
     EXPECT(job, h200, CUDA_ANY_KERNEL, "block", 0, 4, 1);
+    job = contiguous(OPERATION_SOFTMAX, ELEMENT_BFLOAT16, 100, 4128, 1); /* the last columns are the last warp's too */
+    EXPECT(job, h200, CUDA_ANY_KERNEL, "block", 0, 4, 1);
+    job = contiguous(OPERATION_SOFTMAX, ELEMENT_BFLOAT16, 100, 4129, 1);
+    EXPECT(job, h200, CUDA_ANY_KERNEL, "block", 0, 5, 1);
     job = contiguous(OPERATION_SOFTMAX, ELEMENT_BFLOAT16, 100, 4096, 8);
     EXPECT(job, h200, CUDA_ANY_KERNEL, "block", 1, 4, 1);
     job.x.row_stride[0] += 2; /* a pitch */
@@ -166,7 +170,8 @@ static void by_detail(void)
                 {ELEMENT_FLOAT16, 100, 0, 4, 28, 8, 0, 0, 0},     {ELEMENT_FLOAT32, 101, 0, 4, 32, 4, 0, 0, 0},
                 {ELEMENT_BFLOAT16, 1024, 0, 32, 32, 16, 0, 0, 1}, {ELEMENT_FLOAT32, 513, 0, 32, 16, 4, 1, 0, 1},
                 {ELEMENT_FLOAT32, 2048, 0, 0, 0, 0, 0, 1, 0},     {ELEMENT_BFLOAT16, 2048, 0, 0, 0, 0, 0, 4, 1},
-                {ELEMENT_FLOAT32, 65536, 0, 0, 0, 0, 0, 1, 1},    {ELEMENT_FLOAT32, 2048, 1, 0, 0, 0, 1, 1, 1}};
+                {ELEMENT_FLOAT32, 65536, 0, 0, 0, 0, 0, 1, 1},    {ELEMENT_FLOAT32, 2048, 1, 0, 0, 0, 1, 1, 1},
+                {ELEMENT_BFLOAT16, 2049, 0, 0, 0, 0, 1, 4, 1},    {ELEMENT_BFLOAT16, 1500, 1, 0, 0, 0, 1, 1, 1}};
     for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
         softmax_job job = contiguous(OPERATION_SOFTMAX, made[i].type, 1000, made[i].columns, made[i].shift);
         cuda_shape s;
@@ -182,7 +187,7 @@ static void by_detail(void)
     CHECK(softmax_cuda_choose(&job, &h200, CUDA_ANY_KERNEL, &s) && !s.edges && !s.vectors, "edges that differ");
 }
 
-/* Rows that a warp of their own reads out: of whole vectors and full blocks, where there are more than run at a time or the kernel is asked for. */
+/* Rows that a warp of their own reads out: of full blocks, and beyond 16,384 columns wherever they begin, where there are more than run at a time or the kernel is asked for. */
 static void by_notes(void)
 {
     static const struct {
@@ -196,7 +201,10 @@ static void by_notes(void)
                 {ELEMENT_FLOAT32, 16, 262144, 0, CUDA_ANY_KERNEL, 0, 16, 16},  {ELEMENT_FLOAT32, 16, 32768, 0, CUDA_CLUSTER, 1, 16, 2},
                 {ELEMENT_BFLOAT16, 1000, 16384, 0, CUDA_ANY_KERNEL, 0, 8, 2},  {ELEMENT_BFLOAT16, 1000, 32768, 0, CUDA_ANY_KERNEL, 1, 16, 2},
                 {ELEMENT_FLOAT16, 1000, 65536, 0, CUDA_ANY_KERNEL, 1, 16, 4},  {ELEMENT_FLOAT16, 1000, 128256, 0, CUDA_ANY_KERNEL, 1, 16, 8},
-                {ELEMENT_BFLOAT16, 1000, 202048, 0, CUDA_ANY_KERNEL, 1, 13, 16}, {ELEMENT_BFLOAT16, 1000, 50257, 0, CUDA_ANY_KERNEL, 0, 7, 8}};
+                {ELEMENT_BFLOAT16, 1000, 202048, 0, CUDA_ANY_KERNEL, 0, 13, 16}, {ELEMENT_BFLOAT16, 1000, 50257, 0, CUDA_ANY_KERNEL, 1, 10, 5},
+                {ELEMENT_BFLOAT16, 1000, 151936, 0, CUDA_ANY_KERNEL, 1, 10, 16}, {ELEMENT_FLOAT16, 1000, 32001, 0, CUDA_ANY_KERNEL, 1, 16, 2},
+                {ELEMENT_FLOAT16, 1000, 100003, 0, CUDA_ANY_KERNEL, 1, 13, 8},  {ELEMENT_FLOAT32, 1000, 32001, 0, CUDA_ANY_KERNEL, 1, 16, 2},
+                {ELEMENT_FLOAT32, 1000, 60001, 0, CUDA_ANY_KERNEL, 0, 8, 8},     {ELEMENT_FLOAT32, 1000, 10007, 0, CUDA_ANY_KERNEL, 0, 10, 1}};
     for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
         softmax_job job = contiguous(OPERATION_SOFTMAX, made[i].type, made[i].rows, made[i].columns, made[i].shift);
         cuda_shape s;
@@ -249,7 +257,8 @@ static void by_turns(void)
         int warps, cluster, stages, turns, records;
     } on_h200[] = {
         {OPERATION_SOFTMAX_BACKWARD, ELEMENT_FLOAT32, 1024, 0, SOFTMAX_NONE, 1, 1, 0, 1, 0},
-        {OPERATION_SOFTMAX_BACKWARD, ELEMENT_FLOAT32, 4096, 0, SOFTMAX_NONE, 4, 1, 0, 1, 0},
+        {OPERATION_SOFTMAX_BACKWARD, ELEMENT_FLOAT32, 4096, 0, SOFTMAX_NONE, 4, 1, 1, 1, 0},
+        {OPERATION_SOFTMAX_BACKWARD, ELEMENT_FLOAT32, 3072, 0, SOFTMAX_NONE, 3, 1, 0, 1, 0},
         {OPERATION_SOFTMAX_BACKWARD, ELEMENT_FLOAT32, 8192, 0, SOFTMAX_NONE, 8, 1, 1, 1, 0},
         {OPERATION_SOFTMAX_BACKWARD, ELEMENT_FLOAT32, 8192, 1, SOFTMAX_NONE, 8, 1, 0, 1, 0}, /* not of whole vectors */
         {OPERATION_LOG_SOFTMAX_BACKWARD, ELEMENT_FLOAT32, 131072, 0, SOFTMAX_NONE, 16, 8, 1, 4, 0},
