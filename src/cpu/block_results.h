@@ -70,7 +70,7 @@ static inline void NAME(line_written)(NAME(line) *line) {
 }
 
 /* One vector. */
-static ALWAYS_INLINE VECTOR NAME(result)(VECTOR v, VECTOR hi, VECTOR lo, const NAME(factor) *f, int calm, int is_short) {
+static SMALL_INLINE VECTOR NAME(result)(VECTOR v, VECTOR hi, VECTOR lo, const NAME(factor) *f, int calm, int is_short) {
     VECTOR w = is_short ? V(mul)(v, hi) : V(fma)(v, hi, V(mul)(v, lo));
     if (calm & LEVEL) w = V(raise)(w, V(set)(f->cut), V(set)(f->most));
     if (calm & HOLES) w = V(keep_from)(v, V(set)(NAME(two_to)(-100)), w); /* calm terms are above 2^-43, those of -inf near TERM_NOTHING */

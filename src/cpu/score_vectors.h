@@ -37,7 +37,7 @@ static ALWAYS_INLINE VECTOR NAME(scaled_vector)(VECTOR x, VECTOR b, VECTOR scale
 
 /* The vector of scores from column i on, of which mask and bias are at hand; kept at `to` unless the elements are the scores. *size: the largest
  * product under a bias that takes part. *lowest: with a mask or bias, takes in all scores but those of -inf, and perhaps more. */
-static ALWAYS_INLINE VECTOR NAME(made_scores)(const NAME(score_parts) *s, element type, int form, int i, REAL *to, REAL *low, VECTOR *size,
+static SMALL_INLINE VECTOR NAME(made_scores)(const NAME(score_parts) *s, element type, int form, int i, REAL *to, REAL *low, VECTOR *size,
                                               VECTOR *lowest) {
     const VECTOR least = V(set)(-LARGEST);
     VECTOR z = NAME(load_elements)(s->x, type, i), lows, product;

@@ -8,6 +8,7 @@
 #else
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 #endif
+#define SMALL_INLINE inline __attribute__((always_inline)) /* for every set: called, it passes structs of lanes through memory */
 #define NOINLINE __attribute__((noinline))
 
 /* A function of its own, with the registers to itself: merged into others, the compiler keeps their constants in them. */
@@ -70,7 +71,7 @@ static ALWAYS_INLINE vf term_vector_from_reduced(vf r, vf low, vf t, vf magic, a
 }
 
 /* `low` is the scores' low part (zero vector where there is none). */
-static ALWAYS_INLINE vf term_vector_float(vf z, vf low, vf magic, arithmetic kind, vi *high_digits, vi *low_digits) {
+static SMALL_INLINE vf term_vector_float(vf z, vf low, vf magic, arithmetic kind, vi *high_digits, vi *low_digits) {
     vf t = vf_fma(z, vf_set(TERM32_LOG2E), magic);
     return term_vector_from_reduced(vf_fma(vf_sub(t, magic), vf_set(-TERM32_LN2_HI), z), low, t, magic, kind, high_digits, low_digits);
 }
