@@ -167,27 +167,34 @@ static const table_row noted_float32_table[TABLE_ROWS] = {{16 * 1024, 1}, {32 * 
 static const table_row noted_half_table[TABLE_ROWS] = {{32 * 1024, 2}, {64 * 1024, 4}, {128 * 1024, 8}, {256 * 1024, 16}, {256 * 1024, 16}};
 static const table_row noted_anywhere_table[TABLE_ROWS] = {{32 * 1024, 2}, {55 * 1024, 5}, {64 * 1024, 4}, {128 * 1024, 8}, {256 * 1024, 16}}; /* where rows begin */
 
-enum { LEAST_AT_WORK = 30 /* warps of a multiprocessor that compute, where a row of 16-bit vectors takes 16 thread blocks */, FLOAT32_ANYWHERE = 55 * 1024 };
+/* Few rows of whole vectors are sooner over more thread blocks: docs/results/2026-11-30-h200-few-rows.md. */
+static const table_row few_float32_table[TABLE_ROWS] = {{16 * 1024, 1}, {32 * 1024, 4}, {64 * 1024, 8}, {128 * 1024, 16}, {256 * 1024, 16}};
+static const table_row few_half_table[TABLE_ROWS] = {{32 * 1024, 4}, {64 * 1024, 8}, {128 * 1024, 16}, {256 * 1024, 16}, {256 * 1024, 16}};
 
-/* Where it was seen to be sooner (docs/results): full blocks, of float32 in whole vectors more than two of them, else clusters; and unless it is asked for,
- * more rows than run at a time. The kernel of choose_rows otherwise. */
+enum { LEAST_AT_WORK = 30 /* warps of a multiprocessor that compute, where a row of 16-bit vectors takes 16 thread blocks */, FLOAT32_ANYWHERE = 55 * 1024,
+       FEW_ROWS = 512, FEW_WIDE_ROWS = 64 };
+
+/* Where it was seen to be sooner (docs/results): full blocks, of float32 in whole vectors more than two of them, else clusters; and unless it is asked for, more
+ * rows than run at a time, or whole vectors in clusters. The kernel of choose_rows otherwise. */
 static void choose_notes(const softmax_job *job, const cuda_device *device, cuda_kernel wanted, cuda_shape *shape)
 {
     int half = element_bytes(job->x.type) == 2, blocks = (int)((job->columns + SOFTMAX_BLOCK_COLUMNS - 1) / SOFTMAX_BLOCK_COLUMNS), warps;
-    const table_row *row = shape->edges ? noted_anywhere_table : half ? noted_half_table : noted_float32_table;
+    const int wide = job->columns > 32 * 1024, few = !shape->edges && job->rows <= (half && wide ? FEW_WIDE_ROWS : FEW_ROWS);
+    const table_row *row = shape->edges ? noted_anywhere_table : few ? (half ? few_half_table : few_float32_table) : half ? noted_half_table : noted_float32_table;
     if (device->capability < 90 || !(shape->vectors || (shape->edges && (half || job->columns <= FLOAT32_ANYWHERE))) || !shape->full_blocks ||
         job->columns <= (half || shape->edges ? 16 : 2) * 1024)
         return;
     while (job->columns > row->columns)
         row++;
     if ((wanted == CUDA_BLOCK && row->cluster > 1) || (wanted == CUDA_CLUSTER && row->cluster == 1) || job->rows > INT32_MAX / row->cluster ||
-        (wanted == CUDA_ANY_KERNEL && job->rows * row->cluster <= 4 * device->multiprocessors))
+        (wanted == CUDA_ANY_KERNEL && (shape->edges || row->cluster == 1) && job->rows * row->cluster <= 4 * device->multiprocessors))
         return;
     warps = (blocks + row->cluster - 1) / row->cluster;
     if (half && !shape->edges && row->cluster == 16 && wanted == CUDA_ANY_KERNEL && RESIDENT_WARPS / (warps + 1) * warps < LEAST_AT_WORK)
         return;
     shape->kernel = row->cluster > 1 ? CUDA_CLUSTER : CUDA_BLOCK;
     shape->noted = 1;
+    shape->balanced = few && (!wide || (!half && job->columns <= 128 * 1024 && job->rows <= FEW_WIDE_ROWS));
     shape->cluster = row->cluster;
     shape->warps = warps;
     shape->rows = 1;
@@ -198,8 +205,7 @@ static void choose_notes(const softmax_job *job, const cuda_device *device, cuda
 
 #define MOST_COLUMNS (1 << 28) /* the limbs of more might reach 2^52 */
 
-enum { FINE_BLOCKS = 512, /* of a row, whose parts every thread block adds up */
-       FINE_OF_MULTIPROCESSOR = 4, FINE_AT_BEST = 2, COARSE_OF_MULTIPROCESSOR = 4, COARSE_BLOCKS = 8 /* a warp each */, MOST_PIECES = 256 };
+enum { FINE_OF_MULTIPROCESSOR = 4, COARSE_OF_MULTIPROCESSOR = 4, COARSE_BLOCKS = 8 /* a warp each */, MOST_PIECES = 256 };
 
 static int64_t blocks_of(const softmax_job *job)
 {
@@ -229,15 +235,16 @@ static int choose_split(const softmax_job *job, const cuda_device *device, cuda_
     return 1;
 }
 
-/* Where scratch has been given or is asked about: a row or two of float32 of more than a thread block's columns (more rows, and 16-bit types, are sooner
- * through clusters: docs/results); and rows too long for clusters, unless there is one for every thread block that runs at a time. */
+/* Where scratch has been given or is asked about: one row or two of float32 of more than a thread block's columns, one of a 16-bit type of more than 128 blocks
+ * (others are sooner through clusters: docs/results); and rows too long for clusters, unless there is one for every thread block that runs at a time. */
 static int prefers_split(const softmax_job *job, const cuda_device *device, cuda_shape *shape)
 {
     const int64_t longest = device->capability < 90 ? 16 * 1024 : 256 * 1024;
+    const int half = job->x.type != ELEMENT_FLOAT32;
     cuda_shape made = *shape;
     if (job->columns <= 16 * 1024 || !choose_split(job, device, &made))
         return 0;
-    if (job->columns <= longest ? job->rows * blocks_of(job) > FINE_AT_BEST * device->multiprocessors || job->x.type != ELEMENT_FLOAT32 : job->rows >= most_blocks(device))
+    if (job->columns <= longest ? job->rows > (half ? 1 : 2) || (half && job->columns <= 128 * 1024) : job->rows >= most_blocks(device))
         return 0;
     if (!job->scratch_needed && (!job->scratch || job->scratch_bytes < softmax_cuda_split_scratch(job, &made)))
         return 0;
@@ -247,7 +254,7 @@ static int prefers_split(const softmax_job *job, const cuda_device *device, cuda
 
 size_t softmax_cuda_split_scratch(const softmax_job *job, const cuda_shape *shape)
 {
-    return shape->kernel == CUDA_SPLIT ? (size_t)job->rows * (size_t)shape->pieces * SPLIT_PART_BYTES : 0;
+    return shape->kernel == CUDA_SPLIT ? (size_t)job->rows * (size_t)shape->pieces * (shape->fine ? FINE_NOTE_BYTES : SPLIT_PART_BYTES) : 0;
 }
 
 /* ---- Axes that are not the last: strips of neighbouring rows ---------------------------------------------------------- */

@@ -35,6 +35,7 @@ typedef struct cuda_shape {
     int cluster; /* thread blocks of a row */
     int rows;    /* CUDA_BLOCK: rows of a thread block */
     int noted;   /* one more warp, that reads the rows out */
+    int balanced; /* thread blocks of clusters where few run so far, not side by side */
     int ahead;   /* a row (CUDA_WARP: a thread block's rows) is on its way to the L2 cache so many before its turn; 0: not */
     int stages;  /* of rows on their way in shared memory; 0: none */
     int turns;   /* without stages: rows that a thread block takes one after another */
@@ -53,6 +54,8 @@ typedef struct cuda_shape {
 #define THREAD_ROWS 128   /* of a thread block whose threads have one each */
 #define STRIP_ROWS 8 /* neighbouring rows of a thread block at least */
 #define SPLIT_PART_BYTES 56 /* of a piece's part in scratch */
+#define FINE_NOTE_BYTES 32  /* ... of a fine piece's */
+#define FINE_BLOCKS 256     /* of a row of fine pieces, which one warp reads */
 
 /* The kernel of that name, -1 if there is none. */
 int softmax_cuda_kernel_named(const char *name);

@@ -13,10 +13,11 @@ typedef struct launch_shape {
     size_t shared;
     cudaStream_t stream;
     bool early; /* may start while the kernel before it in the stream runs: it waits for that itself */
+    bool balanced; /* clusters over multiprocessors where few thread blocks run */
 } launch_shape;
 
 static inline launch_shape launch_of(int64_t blocks, int threads, int cluster, size_t shared, cudaStream_t stream) {
-    launch_shape l = {blocks, threads, cluster, shared, stream, false};
+    launch_shape l = {blocks, threads, cluster, shared, stream, false, false};
     return l;
 }
 
@@ -29,7 +30,7 @@ static inline int64_t launch_blocks(int64_t wanted) { return wanted < (1 << 24) 
 /* A launch's configuration, and the attributes that it points to. */
 typedef struct launch_config {
     cudaLaunchConfig_t config;
-    cudaLaunchAttribute attributes[2];
+    cudaLaunchAttribute attributes[3];
 } launch_config;
 
 template <typename KERNEL> static cudaError_t configure(const launch_shape &l, KERNEL *kernel, launch_config &c) {
@@ -53,6 +54,11 @@ template <typename KERNEL> static cudaError_t configure(const launch_shape &l, K
         attribute.id = cudaLaunchAttributeClusterDimension;
         attribute.val.clusterDim.x = (unsigned)l.cluster;
         attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+        if (l.balanced) {
+            cudaLaunchAttribute &policy = c.attributes[c.config.numAttrs++];
+            policy.id = cudaLaunchAttributeClusterSchedulingPolicyPreference;
+            policy.val.clusterSchedulingPolicyPreference = cudaClusterSchedulingPolicyLoadBalancing;
+        }
         if (l.cluster > 8) return cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
     }
     return cudaSuccess;

@@ -105,7 +105,8 @@ template <> struct words_anywhere<float> { typedef edged_words<float, LANE_COLUM
 template <typename T, bool LOG> static cudaError_t launch_noted(const softmax_job *job, const cuda_shape *shape) {
     typedef lane_words<T, 16 / (int)sizeof(T), LANE_COLUMNS> whole;
     typedef typename words_anywhere<T>::words anywhere;
-    const launch_shape l = launch_of(job->rows * shape->cluster, 32 * (shape->warps + 1), shape->cluster, 0, (cudaStream_t)job->stream);
+    launch_shape l = launch_of(job->rows * shape->cluster, 32 * (shape->warps + 1), shape->cluster, 0, (cudaStream_t)job->stream);
+    l.balanced = shape->balanced;
     if (shape->edges) return launch(l, noted_row_kernel<T, anywhere, LOG, true>, *job, shape->cluster, shape->ahead);
     return shape->cluster > 1 ? launch(l, noted_row_kernel<T, whole, LOG, true>, *job, shape->cluster, shape->ahead)
                               : launch(l, noted_row_kernel<T, whole, LOG, false>, *job, 1, shape->ahead);

@@ -1,9 +1,11 @@
 #include "launch.cuh"
-#include "split_rows.cuh"
+#include "fine_rows.cuh"
 
 static_assert(sizeof(row_part) <= SPLIT_PART_BYTES && SPLIT_PART_BYTES - sizeof(row_part) < 8, "the scratch of a part");
 
-template <typename T, int VEC, bool FINE> static __global__ void __launch_bounds__(FINE ? 32 * FINE_WARPS : 32 * COARSE_WARPS, FINE ? 8 : 4)
+#define FINE_THREADS (32 * (FINE_WARPS + 1))
+
+template <typename T, int VEC, bool FINE> static __global__ void __launch_bounds__(FINE ? FINE_THREADS : 32 * COARSE_WARPS, 4)
     split_parts(const __grid_constant__ softmax_job job, int pieces) {
     if (FINE)
         fine_parts<T, VEC>(job, pieces);
@@ -11,7 +13,7 @@ template <typename T, int VEC, bool FINE> static __global__ void __launch_bounds
         coarse_parts<T, VEC>(job, pieces);
 }
 
-template <typename T, int VEC, bool FINE, bool LOG> static __global__ void __launch_bounds__(FINE ? 32 * FINE_WARPS : 32 * COARSE_WARPS, FINE ? 8 : 4)
+template <typename T, int VEC, bool FINE, bool LOG> static __global__ void __launch_bounds__(FINE ? FINE_THREADS : 32 * COARSE_WARPS, 4)
     split_results(const __grid_constant__ softmax_job job, int pieces) {
     if (FINE)
         fine_results<T, VEC, LOG>(job, pieces);
@@ -20,7 +22,7 @@ template <typename T, int VEC, bool FINE, bool LOG> static __global__ void __lau
 }
 
 template <typename T, int VEC, bool FINE> static cudaError_t start(const softmax_job *job, const cuda_shape *shape) {
-    launch_shape l = launch_of(job->rows * shape->pieces, 32 * (FINE ? FINE_WARPS : COARSE_WARPS), 1, 0, (cudaStream_t)job->stream);
+    launch_shape l = launch_of(job->rows * shape->pieces, FINE ? FINE_THREADS : 32 * COARSE_WARPS, 1, 0, (cudaStream_t)job->stream);
     const cudaError_t error = launch(l, split_parts<T, VEC, FINE>, *job, shape->pieces);
     if (error != cudaSuccess) return error;
     l.early = shape->early;

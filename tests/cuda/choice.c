@@ -94,7 +94,7 @@ static void by_scratch(void)
         const char *with, *without;
         int pieces, fine;
     } shapes[] = {{1, 4096, "block", "block", 0, 0},          {1, 128256, "split", "cluster", 126, 1},
-                  {1, 262144, "split", "cluster", 256, 1},    {2, 128256, "split", "cluster", 126, 1},       {4, 128256, "cluster", "cluster", 0, 0},
+                  {1, 262144, "split", "cluster", 256, 1},    {2, 262144, "split", "cluster", 256, 1},       {3, 128256, "cluster", "cluster", 0, 0},
                   {16, 128256, "cluster", "cluster", 0, 0},   {1, 1 << 20, "split", "online", 128, 0},
                   {100, 300000, "split", "online", 6, 0},     {1, 1 << 28, "split", "online", 256, 0},
                   {1000, 262145, "online", "online", 0, 0}};
@@ -120,6 +120,22 @@ static void by_scratch(void)
         job.scratch_bytes--;
         softmax_cuda_choose(&job, &h200, CUDA_ANY_KERNEL, &shape);
         CHECK(strcmp(softmax_cuda_kernel_name((int)shape.kernel), shapes[i].without) == 0, "shape %zu with too little scratch", i);
+    }
+}
+
+static void by_scratch_of_halves(void)
+{
+    static const struct {
+        int64_t rows, columns;
+        const char *kernel;
+    } shapes[] = {{1, 128256, "cluster"}, {1, 262144, "split"}, {2, 262144, "cluster"}, {1, 1 << 20, "split"}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        softmax_job job = contiguous(OPERATION_SOFTMAX, ELEMENT_BFLOAT16, shapes[i].rows, shapes[i].columns, 0);
+        cuda_shape shape;
+        size_t needed = 0;
+        job.scratch_needed = &needed;
+        softmax_cuda_choose(&job, &h200, CUDA_ANY_KERNEL, &shape);
+        CHECK(strcmp(softmax_cuda_kernel_name((int)shape.kernel), shapes[i].kernel) == 0, "bfloat16 shape %zu: %s", i, softmax_cuda_kernel_name((int)shape.kernel));
     }
 }
 
@@ -198,7 +214,11 @@ static void by_notes(void)
     } made[] = {{ELEMENT_FLOAT32, 1000, 2048, 0, CUDA_ANY_KERNEL, 0, 2, 1},    {ELEMENT_FLOAT32, 1000, 4096, 0, CUDA_ANY_KERNEL, 1, 4, 1},
                 {ELEMENT_FLOAT32, 528, 4096, 0, CUDA_ANY_KERNEL, 0, 4, 1},     {ELEMENT_FLOAT32, 16, 4096, 0, CUDA_BLOCK, 1, 4, 1},
                 {ELEMENT_FLOAT32, 1000, 4096, 1, CUDA_ANY_KERNEL, 0, 4, 1},    {ELEMENT_FLOAT32, 1000, 3200, 0, CUDA_ANY_KERNEL, 0, 4, 1},
-                {ELEMENT_FLOAT32, 16, 262144, 0, CUDA_ANY_KERNEL, 0, 16, 16},  {ELEMENT_FLOAT32, 16, 32768, 0, CUDA_CLUSTER, 1, 16, 2},
+                {ELEMENT_FLOAT32, 16, 262144, 0, CUDA_ANY_KERNEL, 1, 16, 16},  {ELEMENT_FLOAT32, 1000, 32768, 0, CUDA_CLUSTER, 1, 16, 2},
+                /* few rows, over more thread blocks */
+                {ELEMENT_FLOAT32, 512, 32000, 0, CUDA_ANY_KERNEL, 1, 8, 4},     {ELEMENT_FLOAT32, 512, 128256, 0, CUDA_ANY_KERNEL, 1, 8, 16},
+                {ELEMENT_FLOAT32, 513, 128256, 0, CUDA_ANY_KERNEL, 1, 16, 8},   {ELEMENT_BFLOAT16, 512, 32000, 0, CUDA_ANY_KERNEL, 1, 8, 4},
+                {ELEMENT_BFLOAT16, 65, 128256, 0, CUDA_ANY_KERNEL, 1, 16, 8},   {ELEMENT_BFLOAT16, 64, 128256, 0, CUDA_ANY_KERNEL, 1, 8, 16},
                 {ELEMENT_BFLOAT16, 1000, 16384, 0, CUDA_ANY_KERNEL, 0, 8, 2},  {ELEMENT_BFLOAT16, 1000, 32768, 0, CUDA_ANY_KERNEL, 1, 16, 2},
                 {ELEMENT_FLOAT16, 1000, 65536, 0, CUDA_ANY_KERNEL, 1, 16, 4},  {ELEMENT_FLOAT16, 1000, 128256, 0, CUDA_ANY_KERNEL, 1, 16, 8},
                 {ELEMENT_BFLOAT16, 1000, 202048, 0, CUDA_ANY_KERNEL, 0, 13, 16}, {ELEMENT_BFLOAT16, 1000, 50257, 0, CUDA_ANY_KERNEL, 1, 10, 5},
@@ -213,6 +233,22 @@ static void by_notes(void)
               s.noted, s.warps, s.cluster);
         if (softmax_cuda_choose(&job, &a100, made[i].wanted, &s))
             CHECK(!s.noted, "case %zu: notes without gates", i);
+    }
+}
+
+/* Clusters that are placed where few thread blocks run so far. */
+static void by_balance(void)
+{
+    static const struct {
+        element type;
+        int64_t rows, columns;
+        int balanced;
+    } made[] = {{ELEMENT_FLOAT32, 512, 32000, 1},  {ELEMENT_FLOAT32, 513, 32000, 0}, {ELEMENT_FLOAT32, 64, 128256, 1}, {ELEMENT_FLOAT32, 65, 128256, 0},
+                {ELEMENT_FLOAT32, 16, 262144, 0},  {ELEMENT_BFLOAT16, 512, 32000, 1}, {ELEMENT_BFLOAT16, 16, 128256, 0}};
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
+        softmax_job job = contiguous(OPERATION_SOFTMAX, made[i].type, made[i].rows, made[i].columns, 0);
+        cuda_shape s;
+        CHECK(softmax_cuda_choose(&job, &h200, CUDA_ANY_KERNEL, &s) && s.balanced == made[i].balanced, "case %zu: balanced %d", i, s.balanced);
     }
 }
 
@@ -295,7 +331,9 @@ int main(void)
     by_layout();
     by_detail();
     by_notes();
+    by_balance();
     by_scratch();
+    by_scratch_of_halves();
     by_axis();
     by_name();
     without_columns();

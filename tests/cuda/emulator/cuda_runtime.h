@@ -45,11 +45,17 @@ static inline float4 make_float4(float x, float y, float z, float w) { return {x
 
 typedef enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidValue = 1 } cudaError_t;
 typedef void *cudaStream_t;
-enum cudaLaunchAttributeID { cudaLaunchAttributeClusterDimension = 4, cudaLaunchAttributeProgrammaticStreamSerialization = 6 };
+enum cudaLaunchAttributeID {
+    cudaLaunchAttributeClusterDimension = 4,
+    cudaLaunchAttributeClusterSchedulingPolicyPreference = 5,
+    cudaLaunchAttributeProgrammaticStreamSerialization = 6
+};
+enum cudaClusterSchedulingPolicy { cudaClusterSchedulingPolicyLoadBalancing = 2 };
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8, cudaFuncAttributeNonPortableClusterSizeAllowed = 10 };
 struct cudaLaunchAttributeValue {
     struct { unsigned x, y, z; } clusterDim;
     int programmaticStreamSerializationAllowed;
+    cudaClusterSchedulingPolicy clusterSchedulingPolicyPreference;
 };
 struct cudaLaunchAttribute {
     cudaLaunchAttributeID id;
