@@ -30,7 +30,7 @@ elseif(SOFTMAX_CUDA)
 endif()
 
 if(SOFTMAX_HAVE_CUDA)
-    set(flags -std=c++17 -O3 --compress-mode=size --fmad=false --ftz=false --prec-div=true --prec-sqrt=true -I${CMAKE_CURRENT_SOURCE_DIR}/include
+    set(flags -std=c++17 -O3 --fmad=false --ftz=false --prec-div=true --prec-sqrt=true -I${CMAKE_CURRENT_SOURCE_DIR}/include
         -I${SOFTMAX_DLPACK_INCLUDE_DIR} -Xcompiler=-fPIC,-fvisibility=hidden,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics,-Wall,-Wextra)
     if(SOFTMAX_WERROR)
         list(APPEND flags -Werror=all-warnings -Xcompiler=-Werror)
@@ -47,6 +47,9 @@ if(SOFTMAX_HAVE_CUDA)
     endforeach()
     list(APPEND flags -gencode arch=compute_${ptx},code=compute_${ptx})
     file(GLOB kernel_files CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/src/cuda/*.cu)
+    # The longest first, that it does not run alone at the end.
+    list(REMOVE_ITEM kernel_files ${CMAKE_CURRENT_SOURCE_DIR}/src/cuda/strips.cu)
+    list(PREPEND kernel_files ${CMAKE_CURRENT_SOURCE_DIR}/src/cuda/strips.cu)
     foreach(file IN LISTS kernel_files)
         get_filename_component(name ${file} NAME)
         set(object ${CMAKE_CURRENT_BINARY_DIR}/cuda/${name}.o)
@@ -56,12 +59,13 @@ if(SOFTMAX_HAVE_CUDA)
         endif()
         add_custom_command(OUTPUT ${object} DEPENDS ${file} DEPFILE ${object}.d COMMENT "nvcc ${name}"
             COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_CURRENT_BINARY_DIR}/cuda
-            COMMAND ${SOFTMAX_NVCC} ${file_flags} -MD -MF ${object}.d -dc ${file} -o ${object} VERBATIM)
+            COMMAND ${SOFTMAX_NVCC} ${file_flags} --compress-mode=size -MD -MF ${object}.d -dc ${file} -o ${object} VERBATIM)
         list(APPEND softmax_cuda_objects ${object})
     endforeach()
+    # Compressed to the least, the whole takes 12 s for a capability instead of 0.5 s, on one processor, and is 2.7 MB instead of 3.6 MB.
     set(link ${CMAKE_CURRENT_BINARY_DIR}/cuda/device_link.o)
     add_custom_command(OUTPUT ${link} DEPENDS ${softmax_cuda_objects} COMMENT "nvcc -dlink"
-        COMMAND ${SOFTMAX_NVCC} ${flags} -dlink ${softmax_cuda_objects} -o ${link} VERBATIM)
+        COMMAND ${SOFTMAX_NVCC} ${flags} --compress-mode=balance -dlink ${softmax_cuda_objects} -o ${link} VERBATIM)
     list(APPEND softmax_cuda_objects ${link})
     add_custom_target(softmax_cuda DEPENDS ${softmax_cuda_objects})
     set_source_files_properties(${softmax_cuda_objects} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
