@@ -133,13 +133,14 @@ template <typename T, int VEC, int N, int LANES = 32> struct lane_words {
     static __device__ __forceinline__ void open_edge(const uint32_t *, float *) {}
     static __device__ __forceinline__ void store_edge(char *, int, const float *) {}
 
-    /* from: the block's first column. AGAIN: it will be read again, and may stay in the caches. */
-    template <bool AGAIN = false> static __device__ __forceinline__ void load(const char *from, int count, uint32_t *w) {
+    /* from: the block's first column. By ordinary accesses, though nobody reads it again: with the hint for that, what other kernels left stays in the
+     * caches, and rows take up to 8 % longer (docs/results, losses 4). */
+    static __device__ __forceinline__ void load(const char *from, int count, uint32_t *w) {
         const word *at = (const word *)(from + offset());
         const int columns = left(count);
         if (VEC >= cell<T>::in_word && count == N * LANES) { /* the same in all lanes; without conditions */
 #pragma unroll
-            for (int i = 0; i < N / VEC; i++) split(AGAIN ? at[i * LANES] : __ldcs(at + i * LANES), w + i * per_access);
+            for (int i = 0; i < N / VEC; i++) split(at[i * LANES], w + i * per_access);
             return;
         }
 #pragma unroll
@@ -147,7 +148,7 @@ template <typename T, int VEC, int N, int LANES = 32> struct lane_words {
 #pragma unroll
             for (int j = 0; j < per_access; j++) w[i * per_access + j] = cell<T>::nothing;
             if (columns > i * LANES * VEC) {
-                split(AGAIN ? at[i * LANES] : __ldcs(at + i * LANES), w + i * per_access);
+                split(at[i * LANES], w + i * per_access);
                 if (VEC < cell<T>::in_word) w[i] |= cell<T>::nothing & 0xffff0000u;
             }
         }
@@ -217,25 +218,24 @@ template <typename T, int N> struct edged_words {
         return count < 0 ? 0 : (count - head_of(from, count)) / (2 * per) * (2 * per);
     }
 
-    template <bool AGAIN = false> static __device__ __forceinline__ uint4 load_vector(const uint4 *at) { return AGAIN ? *at : __ldcs(at); }
-    template <bool AGAIN = false> static __device__ __forceinline__ void load(const char *from, int count, uint32_t *w) {
+    static __device__ __forceinline__ void load(const char *from, int count, uint32_t *w) {
         const parts p = parts_of(from, count);
         const int last = N / per - 1; /* full blocks lack vectors in this access alone */
         const uint4 *at = (const uint4 *)(from + p.head * (int)sizeof(T)) + (threadIdx.x & 31);
         if (count == N * 32) {
 #pragma unroll
-            for (int i = 0; i < last; i++) split(load_vector<AGAIN>(at + i * 32), w + 4 * i);
+            for (int i = 0; i < last; i++) split(at[i * 32], w + 4 * i);
         } else {
 #pragma unroll
             for (int i = 0; i < last; i++) {
 #pragma unroll
                 for (int j = 0; j < 4; j++) w[4 * i + j] = cell<T>::nothing;
-                if (p.left > i * 32) split(load_vector<AGAIN>(at + i * 32), w + 4 * i);
+                if (p.left > i * 32) split(at[i * 32], w + 4 * i);
             }
         }
 #pragma unroll
         for (int j = 0; j < 4; j++) w[4 * last + j] = cell<T>::nothing;
-        if (p.left > last * 32) split(load_vector<AGAIN>(at + last * 32), w + 4 * last);
+        if (p.left > last * 32) split(at[last * 32], w + 4 * last);
         w[words - 1] = cell<T>::nothing;
         if (p.edge_column >= 0) {
             w[words - 1] = *(const one *)(from + p.edge_column * (int)sizeof(T));

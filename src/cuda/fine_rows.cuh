@@ -56,7 +56,7 @@ template <typename T, int VEC> struct fine_columns {
         uint32_t words[lanes::words];
         count = (int)piece.columns - before;
         offset = (piece.first + before) * (int64_t)sizeof(T);
-        lanes::template load<true>(flat_row(job.x, piece.row) + offset, count, words);
+        lanes::load(flat_row(job.x, piece.row) + offset, count, words);
         cell<T>::template largest_two<lanes::words>(words, first, second);
         lanes::open(words, v);
     }

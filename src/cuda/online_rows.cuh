@@ -14,13 +14,13 @@ static __device__ __forceinline__ int columns_from(int64_t columns, int64_t firs
     return left < SOFTMAX_BLOCK_COLUMNS ? (int)left : SOFTMAX_BLOCK_COLUMNS;
 }
 
-/* This warp's block of columns: its sums, and v its values (KEEP_SCORES: its scores). AGAIN: the columns will be read again. */
-template <typename T, int VEC, bool KEEP_SCORES, bool AGAIN>
+/* This warp's block of columns: its sums, and v its values (KEEP_SCORES: its scores). */
+template <typename T, int VEC, bool KEEP_SCORES>
 static __device__ __forceinline__ block_sums open_block(const char *from, int count, float *v) {
     typedef lane_words<T, VEC, LANE_COLUMNS> lanes;
     uint32_t words[lanes::words];
     float m1, m2;
-    lanes::template load<AGAIN>(from, count, words);
+    lanes::load(from, count, words);
     cell<T>::template largest_two<lanes::words>(words, m1, m2);
     lanes::open(words, v);
     return sum_block<cell<T>::kind, LANE_COLUMNS, 0, KEEP_SCORES, 1>(m1, m2, v, count);
@@ -38,7 +38,7 @@ template <typename T, int VEC> static __device__ __forceinline__ row_part reduce
 #pragma unroll 1
         for (int64_t c = group; held < 32 && c < columns; c += step, held++) {
             float v[LANE_COLUMNS];
-            const block_sums sums = open_block<T, VEC, false, true>(x + c * (int)sizeof(T), columns_from(columns, c), v);
+            const block_sums sums = open_block<T, VEC, false>(x + c * (int)sizeof(T), columns_from(columns, c), v);
             if (lane == held) own = sums;
         }
         if (lane < held) add_part(mine, part_of_note<kind>(note_of<kind>(own)));
@@ -54,7 +54,7 @@ static __device__ __forceinline__ void write_blocks(const softmax_job &job, cons
     for (int64_t c = (int64_t)warp * SOFTMAX_BLOCK_COLUMNS; c < columns; c += (int64_t)warps * SOFTMAX_BLOCK_COLUMNS) {
         const int count = columns_from(columns, c);
         float v[LANE_COLUMNS];
-        const block_sums sums = open_block<T, VEC, LOG, false>(x + c * (int)sizeof(T), count, v);
+        const block_sums sums = open_block<T, VEC, LOG>(x + c * (int)sizeof(T), count, v);
         write_columns_of_block<T, VEC, LOG, LANE_COLUMNS>(job, answer, note_of<cell<T>::kind>(sums), out + c * (int)sizeof(T), count, v);
     }
 }

@@ -91,7 +91,7 @@ static __device__ __forceinline__ void fetch(piece<TYPE, VECTORS> &p, const char
 #pragma unroll
         for (int v = 0; v < VECTORS; v++) {
             a[v] = make_uint4(fill, fill, fill, fill);
-            if (v * step < count) a[v] = __ldcs((const uint4 *)(const void *)(from + v * step * bytes));
+            if (v * step < count) a[v] = *(const uint4 *)(const void *)(from + v * step * bytes);
         }
 #pragma unroll
         for (int v = 0; v < VECTORS; v++) {

@@ -60,11 +60,10 @@ template <typename T, int N> struct shifted_words {
         return number / joined == p.end / place_columns && number >= joined;
     }
 
-    template <bool AGAIN = false> static __device__ __forceinline__ uint4 vector_at(const uint4 *at) { return AGAIN ? *at : __ldcs(at); }
     static __device__ __forceinline__ uint4 vector_of(const uint32_t *w) { return make_uint4(w[0], w[1], w[2], w[3]); }
 
-    /* from: the block's first column. AGAIN: as of lane_words. */
-    template <bool AGAIN = false> static __device__ __forceinline__ void load(const char *from, int count, uint32_t *w) {
+    /* from: the block's first column. */
+    static __device__ __forceinline__ void load(const char *from, int count, uint32_t *w) {
         const place p = place_of(from, count);
         const int lane = (int)(threadIdx.x & 31), column = own_column(p);
         const char *at = first_place(from);
@@ -74,9 +73,9 @@ template <typename T, int N> struct shifted_words {
         if (column >= 0) x = *(const one *)(const void *)(at + column * (int)sizeof(T));
         if (p.full) {
             uint4 first;
-            if (lane >= joined) first = vector_at<AGAIN>(vectors);
+            if (lane >= joined) first = *vectors;
 #pragma unroll
-            for (int i = 1; i < accesses; i++) split(vector_at<AGAIN>(vectors + i * 32), w + 4 * i);
+            for (int i = 1; i < accesses; i++) split(vectors[i * 32], w + 4 * i);
             __syncwarp();
             if (lane < place_columns) ((one *)(void *)room)[lane] = x;
             __syncwarp();
@@ -86,7 +85,7 @@ template <typename T, int N> struct shifted_words {
 #pragma unroll
             for (int i = 0; i < accesses; i++) {
                 uint4 v = make_uint4(cell<T>::nothing, cell<T>::nothing, cell<T>::nothing, cell<T>::nothing);
-                if (is_whole(p, i)) v = vector_at<AGAIN>(vectors + i * 32);
+                if (is_whole(p, i)) v = vectors[i * 32];
                 split(v, w + 4 * i);
             }
             __syncwarp();
