@@ -19,6 +19,7 @@ import statistics
 import time
 
 from work import Arena, Row, c_works
+from worker import PROCESSORS, settle
 
 SHAPES = [(16384, 256, 1), (4096, 1024, 1), (1024, 4096, 1), (131, 32000, 1), (4, 1 << 20, 1)]
 NEVER, ALWAYS = 1, 2  # softmax_streaming's
@@ -68,7 +69,8 @@ def steps_of(build, without):
 
 
 def seconds_of(call, works, first, calls):
-    """Of a call, out of `calls`; one more before them wakes the threads."""
+    """Of a call, out of `calls`; one more before them wakes the threads. The step before may have left threads that spin: they are waited for."""
+    settle()
     for i in range(calls + 1):
         if i == 1:
             start = time.perf_counter()
@@ -83,6 +85,7 @@ def main():
     parser.add_argument("--without-prefetch", default="build/no-prefetch")
     parser.add_argument("--rounds", type=int, default=9)
     arguments = parser.parse_args()
+    os.environ.update(OMP_PROC_BIND="true", OMP_PLACES=",".join(f"{{{processor}}}" for processor in PROCESSORS[:2]))  # before a library that reads it
     steps, arena = steps_of(arguments.build, arguments.without_prefetch), Arena()
     print("| rows × columns | " + " | ".join(steps) + " |\n|---|" + "---:|" * len(steps))
     for shape in SHAPES:
