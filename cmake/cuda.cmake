@@ -46,6 +46,7 @@ if(SOFTMAX_HAVE_CUDA)
         list(APPEND flags -gencode arch=compute_${ptx},code=sm_${capability})
     endforeach()
     list(APPEND flags -gencode arch=compute_${ptx},code=compute_${ptx})
+    set_source_files_properties(src/cuda/run.c PROPERTIES COMPILE_DEFINITIONS SOFTMAX_CUDA_CAPABILITY=${ptx})
     file(GLOB kernel_files CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/src/cuda/*.cu)
     # The longest first, that it does not run alone at the end.
     list(REMOVE_ITEM kernel_files ${CMAKE_CURRENT_SOURCE_DIR}/src/cuda/strips.cu)

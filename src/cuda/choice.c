@@ -10,6 +10,8 @@ const char *softmax_cuda_kernel_name(int index)
     return index >= 0 && index < CUDA_KERNELS ? names[index] : NULL;
 }
 
+int softmax_cuda_capability(int of_device, int of_code) { return of_device < of_code ? of_device : of_code; }
+
 int softmax_cuda_kernel_named(const char *name)
 {
     for (int i = 0; i < CUDA_KERNELS; i++)

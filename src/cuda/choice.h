@@ -57,6 +57,10 @@ typedef struct cuda_shape {
 #define FINE_NOTE_BYTES 32  /* ... of a fine piece's */
 #define FINE_BLOCKS 256     /* of a row of fine pieces, which one warp reads */
 
+/* What kernels may ask of a device, whose driver may run code (its PTX) for less than the device has: both 90 for 9.0. Clusters and bulk copies are compiled
+ * for 9.0 and more alone. */
+int softmax_cuda_capability(int of_device, int of_code);
+
 /* The kernel of that name, -1 if there is none. */
 int softmax_cuda_kernel_named(const char *name);
 

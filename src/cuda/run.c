@@ -53,7 +53,7 @@ static cudaError_t read_device(int index, cuda_device *device)
         error = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, index);
     if (error == cudaSuccess)
         error = cudaDeviceGetAttribute(&device->multiprocessors, cudaDevAttrMultiProcessorCount, index);
-    device->capability = 10 * major + minor;
+    device->capability = softmax_cuda_capability(10 * major + minor, SOFTMAX_CUDA_CAPABILITY);
     return error;
 }
 

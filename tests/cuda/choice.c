@@ -248,7 +248,8 @@ static void by_balance(void)
     for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
         softmax_job job = contiguous(OPERATION_SOFTMAX, made[i].type, made[i].rows, made[i].columns, 0);
         cuda_shape s;
-        CHECK(softmax_cuda_choose(&job, &h200, CUDA_ANY_KERNEL, &s) && s.balanced == made[i].balanced, "case %zu: balanced %d", i, s.balanced);
+        int found = softmax_cuda_choose(&job, &h200, CUDA_ANY_KERNEL, &s);
+        CHECK(found && s.balanced == made[i].balanced, "case %zu: balanced %d", i, s.balanced);
     }
 }
 
@@ -324,8 +325,23 @@ static void by_turns(void)
     }
 }
 
+/* Code for 8.0 alone, which the driver compiles for whatever the device is, has no clusters and no bulk copies. */
+static void by_code(void)
+{
+    const cuda_device with_code_for_80 = {softmax_cuda_capability(90, 80), 132}, later = {softmax_cuda_capability(100, 90), 132};
+    softmax_job job = contiguous(OPERATION_SOFTMAX, ELEMENT_FLOAT32, 1000, 32768, 0);
+    cuda_shape shape;
+    EXPECT(job, with_code_for_80, CUDA_ANY_KERNEL, "online", 1, 0, 0);
+    EXPECT(job, later, CUDA_ANY_KERNEL, "cluster", 1, 16, 2);
+    job = contiguous(OPERATION_SOFTMAX_BACKWARD, ELEMENT_FLOAT32, 1000, 8192, 0);
+    job.dy = job.x;
+    CHECK(softmax_cuda_choose(&job, &with_code_for_80, CUDA_ANY_KERNEL, &shape) && shape.stages == 0, "a stream, by code for 8.0");
+    CHECK(softmax_cuda_capability(86, 90) == 86, "8.6 with code for it");
+}
+
 int main(void)
 {
+    by_code();
     by_turns();
     by_width();
     by_layout();
