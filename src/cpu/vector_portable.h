@@ -142,20 +142,17 @@ static inline vd vd_add_if_finite(vd test, vd a, vd b) { LANES_D a.lane[i] += te
 static inline vf vf_masked(vf a, const uint8_t *mask) { LANES_F a.lane[i] = mask[i] ? a.lane[i] : -INFINITY; return a; }
 static inline vd vd_masked(vd a, const uint8_t *mask) { LANES_D a.lane[i] = mask[i] ? a.lane[i] : -(double)INFINITY; return a; }
 /* *z: what the mask leaves at p, else 0; the larger of m and it, m where the mask is zero */
-static inline vf vf_max_seen(vf m, const float *p, const uint8_t *mask, vf *z) {
-    vf x = vf_load(p);
-    LANES_F z->lane[i] = mask[i] ? x.lane[i] : 0.0f;
-    x = vf_max(m, *z);
-    LANES_F x.lane[i] = mask[i] ? x.lane[i] : m.lane[i];
-    return x;
-}
-static inline vd vd_max_seen(vd m, const double *p, const uint8_t *mask, vd *z) {
-    vd x = vd_load(p);
-    LANES_D z->lane[i] = mask[i] ? x.lane[i] : 0.0;
-    x = vd_max(m, *z);
-    LANES_D x.lane[i] = mask[i] ? x.lane[i] : m.lane[i];
-    return x;
-}
+#define MAX_SEEN(vector, real, EACH_LANE)                                                                                      \
+    static inline vector vector##_max_seen(vector m, const real *p, const uint8_t *mask, vector *z) {                          \
+        vector x = vector##_load(p);                                                                                           \
+        EACH_LANE z->lane[i] = mask[i] ? x.lane[i] : 0;                                                                        \
+        x = vector##_max(m, *z);                                                                                               \
+        EACH_LANE x.lane[i] = mask[i] ? x.lane[i] : m.lane[i];                                                                 \
+        return x;                                                                                                              \
+    }
+MAX_SEEN(vf, float, LANES_F)
+MAX_SEEN(vd, double, LANES_D)
+#undef MAX_SEEN
 static inline vf vf_div(vf a, vf b) { LANES_F a.lane[i] /= b.lane[i]; return a; }
 static inline vd vd_div(vd a, vd b) { LANES_D a.lane[i] /= b.lane[i]; return a; }
 /* floor(log2 a) of positive normal numbers */

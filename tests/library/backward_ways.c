@@ -83,6 +83,7 @@ static void compare_wide(int of_log, const char *isa, int streaming)
             wide_y[row * WIDE + c] = c < COLUMNS ? y[row * COLUMNS + c] : of_log ? -INFINITY : 0;
             wide_dy[row * WIDE + c] = c < COLUMNS ? dy[row * COLUMNS + c] : 0;
         }
+    memset(wide_dx, 0x5e, sizeof wide_dx);
     CHECK(backward(of_log, WIDE, wide_y, wide_dy, wide_dx, isa, streaming) == SOFTMAX_OK, "%s: no result", isa);
     for (int row = 0; row < ROWS; row++) wrong += memcmp(wide_dx + row * WIDE, expected + row * COLUMNS, COLUMNS * sizeof *dx) != 0;
     CHECK(wrong == 0, "%s, %s, streaming %d: %d of %d rows differ with a second block", of_log ? "log_softmax" : "softmax", isa, streaming,
