@@ -118,6 +118,16 @@ static bool read_result(npy_array *result, const char *path)
     return whole;
 }
 
+/* NumPy's version and the seconds of each round; closes the pipe. */
+static void read_answer(FILE *answer, char version[16], implementation *numpy)
+{
+    if (fscanf(answer, "%15s", version) == 1) {
+        while (numpy->rounds < ROUNDS_MOST && fscanf(answer, "%lf", &numpy->times[numpy->rounds]) == 1)
+            numpy->rounds++;
+    }
+    fclose(answer);
+}
+
 bool numpy_compute(const problem *p, implementation *numpy, char words[120])
 {
     const arguments *a = p->arguments;
@@ -165,12 +175,8 @@ bool numpy_compute(const problem *p, implementation *numpy, char words[120])
     pid_t child;
     char version[16] = "";
     FILE *answer = start_python((char *const *)command, &child);
-    if (answer && fscanf(answer, "%15s", version) == 1) {
-        while (numpy->rounds < ROUNDS_MOST && fscanf(answer, "%lf", &numpy->times[numpy->rounds]) == 1)
-            numpy->rounds++;
-    }
     if (answer) {
-        fclose(answer);
+        read_answer(answer, version, numpy);
         waitpid(child, NULL, 0);
     }
     bool computed = *version && read_result(&numpy->result, path);

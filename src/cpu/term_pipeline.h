@@ -157,6 +157,14 @@ static ALWAYS_INLINE void late_log_step(late_log_float *log, int streams) {
     log->y += VF_LANES;
 }
 
+/* A vector's mask of which `count` bytes are there: in place, or in `part` with zeros after it. */
+static ALWAYS_INLINE const uint8_t *whole_mask(const uint8_t *mask, int count, uint8_t *part) {
+    if (count == VF_LANES) return mask;
+    memset(part, 0, VF_LANES);
+    memcpy(part, mask, (size_t)count);
+    return part;
+}
+
 /* Rows one after another without emptying the pipeline between them: the next one's vectors enter while the last of this one leave. A row's
  * last vector, which may be shorter, is the first that enters. masked: all are seen through masks. logs: NULL, or as many rows that wait for their
  * results, of as many columns. */
@@ -186,12 +194,7 @@ static ALWAYS_INLINE void piped_rows_loop(term_row_float *row, int rows, int sto
             p.floors = vf_set(row[i].floor_score);
             if (masked) {
                 mask = row[i].mask;
-                last = mask + (end - z);
-                if (rest < step) {
-                    memset(end_mask, 0, sizeof end_mask);
-                    memcpy(end_mask, last, (size_t)rest);
-                    last = end_mask;
-                }
+                last = whole_mask(mask + (end - z), rest, end_mask);
             }
         }
         for (int j = 0; j < 4; j++) prefetch_next(&ahead);

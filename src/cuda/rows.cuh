@@ -172,6 +172,23 @@ template <typename T, bool LOG> struct thin_block {
     }
 };
 
+/* A warp's block of results, and after it the row's thin block, which has notes of its own (board.sums[thin_note]). leads: this warp answers for the row. */
+template <typename T, typename LANES, bool LOG>
+static __device__ __forceinline__ void write_warp(const softmax_job &job, const block_board &board, int64_t row, int warp, bool leads, bool whole, char *out,
+                                                  int count, float *v, bool has_thin, int thin_note, int thin_columns, thin_block<T, LOG> &thin) {
+    using thin_lanes = lane_words<T, 1, 1>;
+    char *thin_out = out + SOFTMAX_BLOCK_COLUMNS * (int)sizeof(T);
+    if (board.ordinary && !(LOG && job.op == OPERATION_LOGSUMEXP)) {
+        write_plain<T, LANES, LOG>(board, warp, whole, out, count, v);
+        if (has_thin) write_plain<T, thin_lanes, LOG>(board, thin_note, true, thin_out, thin_columns, thin.v);
+    } else if (!board.answer.slow) {
+        write_careful<T, LANES, LOG>(job, board, board.sums[warp], row, leads, out, count, v);
+        if (has_thin) write_careful<T, thin_lanes, LOG>(job, board, board.sums[thin_note], row, false, thin_out, thin_columns, thin.v);
+    } else if (leads) {
+        softmax_cuda_slow_row(job, row);
+    }
+}
+
 /* LANES: how a lane's columns are read and written. PARTS: of a block, see sum_block; 0: of blocks that are not full. ahead: rows that are on their
  * way to the L2 cache, so that this thread block's part of a row is there when its turn comes. SEVERAL: a thread block has as many rows as it has
  * times `split_into` warps, and they do not wait for one another: thread blocks of two warps would be more than can be started in time. Else split_into is the
@@ -226,19 +243,8 @@ static __device__ __forceinline__ void rows_of_blocks(const softmax_job &job, in
         if (CLUSTER) wait_for_cluster();
         wait_for_warps(slot, 32 * warps);
     }
-    char *out = flat_row(job.out, row) + (int64_t)first * (int)sizeof(T), *thin_out = out + SOFTMAX_BLOCK_COLUMNS * (int)sizeof(T);
-    if (board.ordinary && !(LOG && job.op == OPERATION_LOGSUMEXP)) {
-        write_plain<T, LANES, LOG>(board, warp, whole, out, count, v);
-        if (has_thin) write_plain<T, lane_words<T, 1, 1>, LOG>(board, warps, true, thin_out, thin_columns, thin.v);
-        return;
-    }
-    const bool leads = rank == 0 && warp == 0;
-    if (!board.answer.slow) {
-        write_careful<T, LANES, LOG>(job, board, board.sums[warp], row, leads, out, count, v);
-        if (has_thin) write_careful<T, lane_words<T, 1, 1>, LOG>(job, board, board.sums[warps], row, false, thin_out, thin_columns, thin.v);
-    } else if (leads) {
-        softmax_cuda_slow_row(job, row);
-    }
+    char *out = flat_row(job.out, row) + (int64_t)first * (int)sizeof(T);
+    write_warp<T, LANES, LOG>(job, board, row, warp, rank == 0 && warp == 0, whole, out, count, v, has_thin, warps, thin_columns, thin);
 }
 
 #endif

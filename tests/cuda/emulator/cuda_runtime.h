@@ -57,10 +57,7 @@ struct cudaLaunchAttributeValue {
     int programmaticStreamSerializationAllowed;
     cudaClusterSchedulingPolicy clusterSchedulingPolicyPreference;
 };
-struct cudaLaunchAttribute {
-    cudaLaunchAttributeID id;
-    cudaLaunchAttributeValue val;
-};
+struct cudaLaunchAttribute { cudaLaunchAttributeID id; cudaLaunchAttributeValue val; };
 struct cudaLaunchConfig_t {
     dim3 gridDim, blockDim;
     size_t dynamicSmemBytes;
