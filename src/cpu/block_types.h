@@ -175,5 +175,6 @@ static inline double unbiased_double(double y) { return bits_double(double_bits(
 #include "template_end.h"
 
 #include "lane_readout.h"
+#include "plain_rows.h"
 
 #endif

@@ -170,7 +170,7 @@ APART void NAME(short_store)(NAME(short_group) *g, const NAME(lanes) *s, const s
             NAME(scatter)(row_address(job, &job->out, &p), job->out.type, job->out.column_stride, columns, g->buffer + i * pitch);
 }
 
-static void NAME(short_rows)(const softmax_job *job, int64_t first, int64_t last) {
+static void NAME(any_short_rows)(const softmax_job *job, int64_t first, int64_t last) {
     NAME(short_group) group[SHORT_GROUPS];
     NAME(lanes) s[SHORT_GROUPS];
     place p = place_of_row(job, first);
@@ -200,4 +200,12 @@ static void NAME(short_rows)(const softmax_job *job, int64_t first, int64_t last
         }
     }
     if (streams) stream_end();
+}
+
+/* plain_rows.h: returns the first row that is left. */
+static int64_t NAME(plain_rows)(const softmax_job *job, int64_t first, int64_t last);
+
+static void NAME(short_rows)(const softmax_job *job, int64_t first, int64_t last) {
+    first = NAME(plain_rows)(job, first, last);
+    if (first < last) NAME(any_short_rows)(job, first, last);
 }

@@ -248,6 +248,35 @@ static inline void vf_store_columns(float *rows, int64_t pitch, const vf column[
         _mm_storeu_ps(rows + 12 * pitch, _mm512_extractf32x4_ps(a[i], 3));
     }
 }
+/* as vf_store_columns: a row is a line; streams: past the caches, where rows are at multiples of a vector's bytes */
+static inline __attribute__((always_inline)) void vf_store_sixteen_columns(float *rows, int64_t pitch, const vf column[16], int streams) {
+    vf a[4], b[4], c[4], d[4];
+    transpose_pieces(column, a);
+    transpose_pieces(column + 4, b);
+    transpose_pieces(column + 8, c);
+    transpose_pieces(column + 12, d);
+    for (int i = 0; i < 4; i++, rows += pitch) {
+        const vf x = _mm512_shuffle_f32x4(a[i], b[i], 0x44), y = _mm512_shuffle_f32x4(c[i], d[i], 0x44);
+        const vf z = _mm512_shuffle_f32x4(a[i], b[i], 0xee), w = _mm512_shuffle_f32x4(c[i], d[i], 0xee);
+        const vf row[4] = {_mm512_shuffle_f32x4(x, y, 0x88), _mm512_shuffle_f32x4(x, y, 0xdd), _mm512_shuffle_f32x4(z, w, 0x88),
+                           _mm512_shuffle_f32x4(z, w, 0xdd)};
+        for (int k = 0; k < 4; k++) streams ? vf_stream(rows + 4 * k * pitch, row[k]) : vf_store(rows + 4 * k * pitch, row[k]);
+    }
+}
+static inline __attribute__((always_inline)) void vf_store_eight_columns(float *rows, int64_t pitch, const vf column[8]) {
+    const __m512i lower = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11), upper = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+    vf a[4], b[4];
+    transpose_pieces(column, a);
+    transpose_pieces(column + 4, b);
+    for (int i = 0; i < 4; i++, rows += pitch) {
+        const vd x = _mm512_permutex2var_pd(_mm512_castps_pd(a[i]), lower, _mm512_castps_pd(b[i]));
+        const vd y = _mm512_permutex2var_pd(_mm512_castps_pd(a[i]), upper, _mm512_castps_pd(b[i]));
+        _mm256_storeu_ps(rows, _mm256_castpd_ps(_mm512_castpd512_pd256(x)));
+        _mm256_storeu_ps(rows + 4 * pitch, _mm256_castpd_ps(_mm512_extractf64x4_pd(x, 1)));
+        _mm256_storeu_ps(rows + 8 * pitch, _mm256_castpd_ps(_mm512_castpd512_pd256(y)));
+        _mm256_storeu_ps(rows + 12 * pitch, _mm256_castpd_ps(_mm512_extractf64x4_pd(y, 1)));
+    }
+}
 static inline vd two_rows(const double *row, const double *other) {
     return _mm512_insertf64x4(_mm512_castpd256_pd512(_mm256_loadu_pd(row)), _mm256_loadu_pd(other), 1);
 }
