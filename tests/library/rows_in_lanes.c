@@ -25,6 +25,7 @@ typedef struct problem {
     bool shared; /* one mask and one bias for all inner rows */
     int empty_rows;
     bool ordinary; /* every row */
+    softmax_streaming streaming;
 } problem;
 
 /* By row, then column. */
@@ -130,6 +131,7 @@ static void set_options(softmax_options *o, const problem *p, const DLTensor *it
 {
     o->threads = 1;
     o->empty_rows = p->empty_rows;
+    o->streaming = p->streaming;
     if (p->given == MASK || p->given == MASKED_BIAS || p->given == ALL)
         o->mask = its_mask;
     if (p->given == LENGTHS || p->given == ALL)
@@ -311,6 +313,27 @@ static void rows_that_wait(const char *isa)
         }
 }
 
+/* Short float32 rows without options, more than a few groups of lanes: whole batches of ordinary rows, some with others among them. */
+static void short_batches(const char *isa)
+{
+    problem p;
+    for (int columns = 2; columns <= 66; columns++)
+        for (int again = 0; again < 6; again++) {
+            choose(&p);
+            p.in = p.out = float_format_of(SOFTMAX_FLOAT32);
+            p.operation = again % 3;
+            p.ordinary = below(4) != 0;
+            p.in_place = p.operation != 2 && below(2);
+            p.given = PLAIN;
+            p.gap = below(2) ? 0 : below(20);
+            p.streaming = below(2) ? SOFTMAX_STREAMING_ALWAYS : SOFTMAX_STREAMING_CHOOSE;
+            p.outer = 16 + below(300);
+            p.inner = 1;
+            p.columns = columns;
+            compare(&p, isa);
+        }
+}
+
 /* Any axis: short ones, some of more than a block, and some of many blocks. */
 static void strips(const char *isa, int rounds)
 {
@@ -344,6 +367,7 @@ int main(int argc, char **argv)
             continue;
         }
         short_rows(isa);
+        short_batches(isa);
         long_rows(isa);
         rows_that_wait(isa);
         strips(isa, rounds);
