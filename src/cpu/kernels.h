@@ -1,5 +1,10 @@
 /* The table of one instruction set, from the templates. Included by each kernels_*.c after its vector_*.h. */
 #include "block_types.h"
+#if defined(VECTOR_HALVES)
+#include "half_rows.h"
+#else
+static inline int take_half_rows(const softmax_job *job, int64_t first, int64_t last) { return (void)job, (void)first, (void)last, 0; }
+#endif
 
 #define KERNELS_(name) softmax_kernels_##name
 
@@ -59,7 +64,7 @@ static void run_rows(const softmax_job *job, int64_t first, int64_t last, const 
                        : cross_entropy_rows_float(job, first, last, divisors, totals);
     else if (is_backward(job))
         is_double(job) ? backward_rows_double(job, first, last) : backward_rows_float(job, first, last);
-    else
+    else if (!take_half_rows(job, first, last))
         is_double(job) ? all_rows_double(job, first, last) : all_rows_float(job, first, last);
 }
 

@@ -10,6 +10,7 @@
 #define VF_LANES 16
 #define VD_LANES 8
 #define VECTOR_PIPELINE /* registers enough for term_pipeline.h */
+#define VECTOR_HALVES   /* half_vectors.h */
 
 typedef __m512 vf;
 typedef __m512i vi;

@@ -1,0 +1,164 @@
+/* The terms of rows of 16-bit elements, widened where they are needed, in one pipeline that is not emptied between rows (term_pipeline.h has
+ * float32's), and the results of rows before them within the same loop. The operations are term_vectors.h's. Values are kept in half_vectors.h's order.
+ * Of 16 elements the widening takes 1 operation, the terms 15 (7 on the multipliers, 4 additions of floats), a result 3. */
+#ifndef SOFTMAX_HALF_PIPELINE_H
+#define SOFTMAX_HALF_PIPELINE_H
+
+#include "half_vectors.h"
+
+/* Scores whose terms are wanted, as term_row has it; v has room for whole pairs. */
+typedef struct half_row {
+    const uint16_t *z;
+    float *v;
+    int count;
+    float magic;
+    float floor_score;
+    ahead_lines ahead;
+    uint32_t high;
+    uint32_t low;
+} half_row;
+
+/* A row of as many whole pairs that waits for its results: values times the factor. */
+typedef struct late_half {
+    const float *v; /* may be where the terms of the row in its turn go */
+    uint16_t *y;
+    float factor;
+} late_half;
+
+/* Three vectors are on their way; the index is the stage that a value enters. */
+typedef struct half_pipeline {
+    vf magic, floors;
+    vf t1, r1;
+    vf t2, r2, p2;
+    vi high, low;
+} half_pipeline;
+
+/* A vector of scores enters; the values of the one that entered two steps ago leave. */
+static ALWAYS_INLINE vf half_pipeline_step(half_pipeline *p, vf z, arithmetic kind) {
+    const half_pipeline in = *p;
+    vf x = vf_max(z, in.floors), q, v, a;
+    p->t1 = vf_fma(x, vf_set(TERM32_LOG2E), in.magic);
+    v = vf_move_exponent(vf_fma(in.p2, in.r2, vf_set(1.0f)), in.t2);
+    if (kind == ARITHMETIC_FLOAT16) {
+        q = vf_fma(vf_set(TERM16_C5), in.r1, vf_set(TERM16_C4));
+        q = vf_fma(q, in.r1, vf_set(TERM16_C3));
+        q = vf_fma(q, in.r1, vf_set(TERM16_C2));
+        p->p2 = vf_fma(q, in.r1, vf_set(TERM16_C1));
+    } else {
+        q = vf_fma(vf_set(TERMB16_C4), in.r1, vf_set(TERMB16_C3));
+        q = vf_fma(q, in.r1, vf_set(TERMB16_C2));
+        p->p2 = vf_fma(q, in.r1, vf_set(TERMB16_C1));
+    }
+    a = vf_add(v, vf_set(TERM32_HIGH));
+    p->r1 = vf_fma(vf_sub(p->t1, in.magic), vf_set(-TERM32_LN2_HI), x);
+    p->high = vi_add_bits(in.high, a);
+    p->low = vi_add_bits(in.low, vf_sub(v, vf_sub(a, vf_set(TERM32_BOTH))));
+    p->t2 = in.t1, p->r2 = in.r1;
+    return v;
+}
+
+/* A pair enters, the one before it leaves for v. */
+static ALWAYS_INLINE void half_pipeline_pair(half_pipeline *p, vf x, vf y, float *v, int stores, arithmetic kind) {
+    x = half_pipeline_step(p, x, kind);
+    y = half_pipeline_step(p, y, kind);
+    if (!stores) return;
+    vf_store(v, x);
+    vf_store(v + VF_LANES, y);
+}
+
+static ALWAYS_INLINE void late_half_step(late_half *late, int streams, arithmetic kind) {
+    const vf factor = vf_set(late->factor);
+    const vh y = vh_narrow(vf_mul(vf_load(late->v), factor), vf_mul(vf_load(late->v + VF_LANES), factor), kind);
+    streams ? vh_stream(late->y, y) : vh_store(late->y, y);
+    late->v += VH_LANES;
+    late->y += VH_LANES;
+}
+
+/* late: NULL, or as many rows. */
+static ALWAYS_INLINE void half_rows_loop(half_row *row, int rows, int stores, const late_half *late, int streams, arithmetic kind) {
+    float nowhere[VH_LANES], *v = nowhere;
+    half_pipeline p;
+    vf x, y;
+    p.magic = p.floors = p.t1 = p.r1 = p.t2 = p.r2 = p.p2 = vf_set(0.0f);
+    p.high = p.low = vi_zero();
+    for (int i = 0; i < rows; i++) {
+        const uint16_t *z = row[i].z, *end = z + (row[i].count - 1) / VH_LANES * VH_LANES; /* the last pair may be a part */
+        const int rest = row[i].count - (int)(end - z);
+        ahead_lines ahead = row[i].ahead;
+        late_half its = {nowhere, NULL, 0};
+        if (late) its = late[i];
+        p.magic = vf_set(row[i].magic);
+        p.floors = vf_set(row[i].floor_score);
+        vh_load_wide(z, kind, &x, &y);
+        prefetch_next(&ahead);
+        half_pipeline_pair(&p, x, y, v, stores, kind);
+        if (late) late_half_step(&its, streams, kind);
+        if (i) row[i - 1].high = vi_sum(p.high);
+        if (i) row[i - 1].low = vi_sum(p.low);
+        p.high = p.low = vi_zero();
+        if (stores) v = row[i].v;
+        for (z += VH_LANES; z < end; z += VH_LANES) {
+            vh_load_wide(z, kind, &x, &y);
+            prefetch_next(&ahead);
+            half_pipeline_pair(&p, x, y, v, stores, kind);
+            if (late) late_half_step(&its, streams, kind);
+            if (stores) v += VH_LANES;
+        }
+        prefetch_next(&ahead);
+        vh_widen(vh_load_part(end, rest, kind == ARITHMETIC_FLOAT16 ? 0xfc00 : 0xff80), kind, &x, &y);
+        half_pipeline_pair(&p, x, y, v, stores, kind);
+        if (late) late_half_step(&its, streams, kind);
+        if (stores) v += VH_LANES;
+    }
+    half_pipeline_pair(&p, p.floors, p.floors, v, stores, kind);
+    row[rows - 1].high = vi_sum(p.high);
+    row[rows - 1].low = vi_sum(p.low);
+    for (int i = 0; i < rows; i++) {
+        const uint32_t padded = (uint32_t)(row[i].count + VH_LANES - 1) / VH_LANES * VH_LANES;
+        row[i].high -= padded * float_bits(TERM32_HIGH);
+        row[i].low -= padded * float_bits(TERM32_LOW);
+    }
+}
+
+#define HALF_ROW_LEAST (VH_LANES + 1) /* columns */
+
+static NOINLINE void half_terms(half_row *row, int rows, int stores, arithmetic kind) {
+    if (kind == ARITHMETIC_FLOAT16)
+        stores ? half_rows_loop(row, rows, 1, NULL, 0, ARITHMETIC_FLOAT16) : half_rows_loop(row, rows, 0, NULL, 0, ARITHMETIC_FLOAT16);
+    else
+        stores ? half_rows_loop(row, rows, 1, NULL, 0, ARITHMETIC_BFLOAT16) : half_rows_loop(row, rows, 0, NULL, 0, ARITHMETIC_BFLOAT16);
+}
+
+/* Terms kept, and the results of rows before. */
+static NOINLINE void half_terms_and_results(half_row *row, int rows, const late_half *late, int streams, arithmetic kind) {
+    if (kind == ARITHMETIC_FLOAT16)
+        streams ? half_rows_loop(row, rows, 1, late, 1, ARITHMETIC_FLOAT16) : half_rows_loop(row, rows, 1, late, 0, ARITHMETIC_FLOAT16);
+    else
+        streams ? half_rows_loop(row, rows, 1, late, 1, ARITHMETIC_BFLOAT16) : half_rows_loop(row, rows, 1, late, 0, ARITHMETIC_BFLOAT16);
+}
+
+/* The two largest scores and the least of a row, as integers in order. */
+static inline void half_top(const uint16_t *z, int count, int *first, int *second, int *least) {
+    half_tops t = {vh_set(-0x8000), vh_set(-0x8000), vh_set(0x7fff)};
+    half_tops u = t;
+    int i = 0;
+    for (; i + 2 * VH_LANES <= count; i += 2 * VH_LANES) {
+        vh x = vh_order(vh_load(z + i)), y = vh_order(vh_load(z + i + VH_LANES)), high = vh_max(x, y), low = vh_min(x, y);
+        t.second = vh_max(t.second, vh_max(low, vh_min(t.first, high)));
+        t.first = vh_max(t.first, high);
+        t.least = vh_min(t.least, low);
+    }
+    for (; i < count; i += VH_LANES) {
+        const int n = count - i < VH_LANES ? count - i : VH_LANES;
+        vh x = vh_order(vh_load_part(z + i, n, 0)), known = vh_keep_part(x, n, -0x8000);
+        u.second = vh_max(u.second, vh_min(u.first, known));
+        u.first = vh_max(u.first, known);
+        u.least = vh_min(u.least, vh_keep_part(x, n, 0x7fff));
+    }
+    t.second = vh_max(vh_max(t.second, u.second), vh_min(t.first, u.first));
+    t.first = vh_max(t.first, u.first);
+    t.least = vh_min(t.least, u.least);
+    half_tops_meet(t, first, second, least);
+}
+
+#endif
