@@ -18,11 +18,15 @@ typedef struct half_row {
     uint32_t low;
 } half_row;
 
-/* A row of as many whole pairs that waits for its results: values times the factor. */
+/* A row or block that waits for its results. */
 typedef struct late_half {
-    const float *v; /* may be where the terms of the row in its turn go */
+    const float *v;
     uint16_t *y;
-    float factor;
+    int count;
+    int level; /* they are values times the factor, the bias left out */
+    factor_float factor;
+    const row_result_float *row; /* where block_results is left to find the factor, else NULL */
+    const place_of_block_float *place;
 } late_half;
 
 /* Three vectors are on their way; the index is the stage that a value enters. */
@@ -66,15 +70,16 @@ static ALWAYS_INLINE void half_pipeline_pair(half_pipeline *p, vf x, vf y, float
     vf_store(v + VF_LANES, y);
 }
 
-static ALWAYS_INLINE void late_half_step(late_half *late, int streams, arithmetic kind) {
-    const vf factor = vf_set(late->factor);
-    const vh y = vh_narrow(vf_mul(vf_load(late->v), factor), vf_mul(vf_load(late->v + VF_LANES), factor), kind);
-    streams ? vh_stream(late->y, y) : vh_store(late->y, y);
-    late->v += VH_LANES;
-    late->y += VH_LANES;
+/* Of a whole pair at v. */
+static ALWAYS_INLINE void late_half_step(const float *v, vf factor, uint16_t *y, int streams, arithmetic kind) {
+    const vh both = vh_narrow(vf_mul(vf_load(v), factor), vf_mul(vf_load(v + VF_LANES), factor), kind);
+    streams ? vh_stream(y, both) : vh_store(y, both);
 }
 
-/* late: NULL, or as many rows. */
+/* -inf */
+static inline uint16_t half_nothing(arithmetic kind) { return kind == ARITHMETIC_FLOAT16 ? 0xfc00 : 0xff80; }
+
+/* late: NULL, or as many rows of as many columns, whole pairs, that are level; their v may be where the terms of these go. */
 static ALWAYS_INLINE void half_rows_loop(half_row *row, int rows, int stores, const late_half *late, int streams, arithmetic kind) {
     float nowhere[VH_LANES], *v = nowhere;
     half_pipeline p;
@@ -85,14 +90,15 @@ static ALWAYS_INLINE void half_rows_loop(half_row *row, int rows, int stores, co
         const uint16_t *z = row[i].z, *end = z + (row[i].count - 1) / VH_LANES * VH_LANES; /* the last pair may be a part */
         const int rest = row[i].count - (int)(end - z);
         ahead_lines ahead = row[i].ahead;
-        late_half its = {nowhere, NULL, 0};
-        if (late) its = late[i];
+        const float *late_v = late ? late[i].v : nowhere;
+        uint16_t *late_y = late ? late[i].y : NULL;
+        const vf factor = vf_set(late ? late[i].factor.hi : 0.0f);
         p.magic = vf_set(row[i].magic);
         p.floors = vf_set(row[i].floor_score);
         vh_load_wide(z, kind, &x, &y);
         prefetch_next(&ahead);
         half_pipeline_pair(&p, x, y, v, stores, kind);
-        if (late) late_half_step(&its, streams, kind);
+        if (late) late_half_step(late_v, factor, late_y, streams, kind);
         if (i) row[i - 1].high = vi_sum(p.high);
         if (i) row[i - 1].low = vi_sum(p.low);
         p.high = p.low = vi_zero();
@@ -101,13 +107,13 @@ static ALWAYS_INLINE void half_rows_loop(half_row *row, int rows, int stores, co
             vh_load_wide(z, kind, &x, &y);
             prefetch_next(&ahead);
             half_pipeline_pair(&p, x, y, v, stores, kind);
-            if (late) late_half_step(&its, streams, kind);
+            if (late) late_half_step(late_v += VH_LANES, factor, late_y += VH_LANES, streams, kind);
             if (stores) v += VH_LANES;
         }
         prefetch_next(&ahead);
-        vh_widen(vh_load_part(end, rest, kind == ARITHMETIC_FLOAT16 ? 0xfc00 : 0xff80), kind, &x, &y);
+        vh_widen(vh_load_part(end, rest, half_nothing(kind)), kind, &x, &y);
         half_pipeline_pair(&p, x, y, v, stores, kind);
-        if (late) late_half_step(&its, streams, kind);
+        if (late) late_half_step(late_v + VH_LANES, factor, late_y + VH_LANES, streams, kind);
         if (stores) v += VH_LANES;
     }
     half_pipeline_pair(&p, p.floors, p.floors, v, stores, kind);

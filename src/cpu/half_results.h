@@ -17,12 +17,12 @@ static inline float half_in_order(int order, arithmetic kind) { return widen_hal
 #define HALF_ABOVE_FLOAT16 0x1p-20f
 #define HALF_ABOVE_BFLOAT16 0x1p-16f
 
-/* Whether `most` need not be put in the place of what reaches `cut`: all that lies between them, or may be above, has the same rounding. Of factors
- * without the bias. */
-static inline int half_results_are_level(const factor_float *f, arithmetic kind) {
-    const float above = f->cut * (1.0f + (kind == ARITHMETIC_FLOAT16 ? HALF_ABOVE_FLOAT16 : HALF_ABOVE_BFLOAT16));
-    const float low = f->cut < f->most ? f->cut : f->most, high = above > f->most ? above : f->most;
-    return round_to_half(low, kind) == round_to_half(high, kind);
+/* Whether results are values times the factor without its bias: they are calm, and `most` need not be put in the place of what reaches `cut`, for all
+ * that lies between them, or may be above, has the same rounding. spread: as results_are_calm has it. */
+static inline int half_results_are_level(const factor_float *f, double spread, arithmetic kind) {
+    const float off = two_to_float(-64), cut = f->cut * off, most = f->most * off;
+    const float above = cut * (1.0f + (kind == ARITHMETIC_FLOAT16 ? HALF_ABOVE_FLOAT16 : HALF_ABOVE_BFLOAT16));
+    return results_are_calm_float(f, spread) && round_to_half(cut < most ? cut : most, kind) == round_to_half(above > most ? above : most, kind);
 }
 
 static ALWAYS_INLINE void half_results_loop(const float *v, int count, const factor_float *f, uint16_t *y, int level, int streams, arithmetic kind) {
@@ -57,6 +57,40 @@ static NOINLINE void half_results(const float *v, int count, const factor_float 
     else
         RESULTS(0, ARITHMETIC_BFLOAT16);
 #undef RESULTS
+}
+
+/* A block whose factor is none of the usual: through floats in the usual order. */
+static NOINLINE void unusual_half_results(const late_half *late, arithmetic kind) {
+    float v[SOFTMAX_BLOCK_COLUMNS] __attribute__((aligned(64))) = {0};
+    const int bfloat16 = kind == ARITHMETIC_BFLOAT16;
+    for (int i = 0; i < late->count; i++) {
+        const int at = i % VH_LANES, place = bfloat16 ? at / 2 + at % 2 * VF_LANES : at;
+        v[i] = late->v[i - at + place];
+    }
+    block_results_float(late->row, kind, v, late->count, late->place, v, 0, NULL);
+    scatter_float((char *)late->y, bfloat16 ? ELEMENT_BFLOAT16 : ELEMENT_FLOAT16, 2, late->count, v);
+}
+
+static void finish_half(const late_half *late, int streams, arithmetic kind) {
+    if (late->place)
+        unusual_half_results(late, kind);
+    else
+        half_results(late->v, late->count, &late->factor, late->y, late->level, streams && (uintptr_t)late->y % 64 == 0, kind);
+}
+
+/* Terms of rows or blocks in turn with the results of as many of the same lengths (NULL: none) whose values are where these terms go. */
+static void half_terms_in_turn(half_row *row, int rows, const late_half *late, int streams, arithmetic kind) {
+    if (!late) half_terms(row, rows, 1, kind);
+    for (int i = 0, more; late && i < rows; i += more) {
+        for (more = 0; i + more < rows && late[i + more].level; more++)
+            if (late[i + more].count % VH_LANES || row[i + more].count != late[i + more].count || (streams && (uintptr_t)late[i + more].y % 64)) break;
+        if (more) {
+            half_terms_and_results(&row[i], more, &late[i], streams, kind);
+        } else {
+            finish_half(&late[i], streams, kind);
+            half_terms(&row[i], more = 1, 1, kind);
+        }
+    }
 }
 
 #endif

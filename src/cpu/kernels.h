@@ -1,7 +1,7 @@
 /* The table of one instruction set, from the templates. Included by each kernels_*.c after its vector_*.h. */
 #include "block_types.h"
 #if defined(VECTOR_HALVES)
-#include "half_rows.h"
+#include "half_batches.h"
 #else
 static inline int take_half_rows(const softmax_job *job, int64_t first, int64_t last) { return (void)job, (void)first, (void)last, 0; }
 #endif
