@@ -19,11 +19,12 @@ static inline int NAME(columns_to_alignment)(const REAL *y) {
 }
 
 /* How much care results take. CALM: none reaches cut or falls below the threshold; LEVEL: none falls below it. In both the factor is without
- * the bias. HOLES, with either: but for terms of -inf. */
+ * the bias. HOLES, with either: but for terms of -inf. EDGE: none reaches cut. */
 #if !defined(CALM)
 #define LEVEL 1
 #define CALM 2
 #define HOLES 4
+#define EDGE 8
 #endif
 
 /* Before results go past the caches to y, some time before: the line that they share with what is before them is written by ordinary stores, which
@@ -69,15 +70,45 @@ static inline void NAME(line_written)(NAME(line) *line) {
     }
 }
 
-/* One vector. */
-static SMALL_INLINE VECTOR NAME(result)(VECTOR v, VECTOR hi, VECTOR lo, const NAME(factor) *f, int calm, int is_short) {
-    VECTOR w = is_short ? V(mul)(v, hi) : V(fma)(v, hi, V(mul)(v, lo));
-    if (calm & LEVEL) w = V(raise)(w, V(set)(f->cut), V(set)(f->most));
-    if (calm & HOLES) w = V(keep_from)(v, V(set)(NAME(two_to)(-100)), w); /* calm terms are above 2^-43, those of -inf near TERM_NOTHING */
-    return calm ? w : V(unbias_positive)(V(raise)(w, V(set)(f->cut), V(set)(f->most)), V(set)(f->threshold), OUT_BIAS);
+static SMALL_INLINE VECTOR NAME(times_factor)(VECTOR v, VECTOR hi, VECTOR lo, int is_short) {
+    return is_short ? V(mul)(v, hi) : V(fma)(v, hi, V(mul)(v, lo));
 }
 
-static ALWAYS_INLINE void NAME(results_loop)(const REAL *v, int count, const NAME(factor) *f, REAL *y, int calm, int is_short, int streams) {
+/* The result of v, from what it is when scaled and raised. */
+static SMALL_INLINE VECTOR NAME(ended)(VECTOR v, VECTOR w, const NAME(factor) *f, int calm) {
+    if (calm & HOLES) w = V(keep_from)(v, V(set)(NAME(two_to)(-100)), w); /* calm terms are above 2^-43, those of -inf near TERM_NOTHING */
+    return calm & (LEVEL | CALM) ? w : V(unbias_positive)(w, V(set)(f->threshold), OUT_BIAS);
+}
+
+/* One vector. */
+static SMALL_INLINE VECTOR NAME(result)(VECTOR v, VECTOR hi, VECTOR lo, const NAME(factor) *f, int calm, int is_short) {
+    VECTOR w = NAME(times_factor)(v, hi, lo, is_short);
+    if (!(calm & (CALM | EDGE))) w = V(raise)(w, V(set)(f->cut), V(set)(f->most));
+    return NAME(ended)(v, w, f, calm);
+}
+
+/* Four vectors from v on: few reach `cut`, so that one comparison of the largest tells for all. */
+static SMALL_INLINE void NAME(four_results)(const REAL *v, VECTOR hi, VECTOR lo, const NAME(factor) *f, int calm, int is_short, VECTOR y[4]) {
+    const VECTOR a = V(held)(V(load)(v)), b = V(held)(V(load)(v + LANES)), c = V(held)(V(load)(v + 2 * LANES)), d = V(held)(V(load)(v + 3 * LANES));
+    const VECTOR cut = V(set)(f->cut), most = V(set)(f->most);
+    VECTOR p = NAME(times_factor)(a, hi, lo, is_short), q = NAME(times_factor)(b, hi, lo, is_short);
+    VECTOR r = NAME(times_factor)(c, hi, lo, is_short), s = NAME(times_factor)(d, hi, lo, is_short);
+    if (!(calm & (CALM | EDGE)) && vm_any(V(or_at_least)(vm_none(), V(max)(V(max)(p, q), V(max)(r, s)), cut))) {
+        p = V(raise)(p, cut, most);
+        q = V(raise)(q, cut, most);
+        r = V(raise)(r, cut, most);
+        s = V(raise)(s, cut, most);
+    }
+    y[0] = NAME(ended)(a, p, f, calm);
+    y[1] = NAME(ended)(b, q, f, calm);
+    y[2] = NAME(ended)(c, r, f, calm);
+    y[3] = NAME(ended)(d, s, f, calm);
+}
+
+static SMALL_INLINE void NAME(put)(REAL *y, VECTOR a, int streams) { streams ? V(stream)(y, a) : V(store)(y, a); }
+
+static ALWAYS_INLINE void NAME(results_loop)(const REAL *v, int count, const NAME(factor) *factor, REAL *y, int calm, int is_short, int streams) {
+    const NAME(factor) own = *factor, *f = &own; /* which no store may change: it stays in registers */
     const VECTOR hi = V(set)(f->hi), lo = V(set)(f->lo);
     int i = 0;
     if (streams) {
@@ -85,25 +116,20 @@ static ALWAYS_INLINE void NAME(results_loop)(const REAL *v, int count, const NAM
         if (i > count) i = count;
         if (i) V(store_part)(y, i, NAME(result)(V(load_part)(v, i, 0), hi, lo, f, calm, is_short));
     }
-    for (; i + 2 * LANES <= count; i += 2 * LANES) {
-        VECTOR a = NAME(result)(V(held)(V(load)(v + i)), hi, lo, f, calm, is_short);
-        VECTOR b = NAME(result)(V(held)(V(load)(v + i + LANES)), hi, lo, f, calm, is_short);
-        if (streams) {
-            V(stream)(y + i, a);
-            V(stream)(y + i + LANES, b);
-        } else {
-            V(store)(y + i, a);
-            V(store)(y + i + LANES, b);
-        }
+    for (; i + 4 * LANES <= count; i += 4 * LANES) {
+        VECTOR a[4];
+        NAME(four_results)(v + i, hi, lo, f, calm, is_short, a);
+        NAME(put)(y + i, a[0], streams);
+        NAME(put)(y + i + LANES, a[1], streams);
+        NAME(put)(y + i + 2 * LANES, a[2], streams);
+        NAME(put)(y + i + 3 * LANES, a[3], streams);
     }
     for (; i < count; i += LANES) {
         int rest = count - i;
         if (rest < LANES)
             V(store_part)(y + i, rest, NAME(result)(V(load_part)(v + i, rest, 0), hi, lo, f, calm, is_short));
-        else if (streams)
-            V(stream)(y + i, NAME(result)(V(load)(v + i), hi, lo, f, calm, is_short));
         else
-            V(store)(y + i, NAME(result)(V(load)(v + i), hi, lo, f, calm, is_short));
+            NAME(put)(y + i, NAME(result)(V(load)(v + i), hi, lo, f, calm, is_short), streams);
     }
 }
 
@@ -117,6 +143,7 @@ static void NAME(results)(const REAL *v, int count, const NAME(factor) *f, REAL 
     case CALM * 2: RESULTS(CALM, 0); break;
     case CALM * 2 + 1: RESULTS(CALM, 1); break;
     case (CALM | HOLES) * 2 + 1: RESULTS(CALM | HOLES, 1); break;
+    case EDGE * 2: RESULTS(EDGE, 0); break;
     case 1: RESULTS(0, 1); break;
     default: RESULTS(0, 0); break;
     }
@@ -137,35 +164,36 @@ static NOINLINE void NAME(joined_results)(const REAL *v, int count, const NAME(f
     if (count) NAME(results)(v, count, f, NAME(line_place)(line, y, count), calm, is_short, 0);
 }
 
-/* Any factor: negative, or below the smallest normal. */
-static void NAME(scale)(const REAL *v, int count, const NAME(factor) *f, REAL *y) {
-    VECTOR h = V(set)(f->hi), l = V(set)(f->lo), limit = V(set)(f->threshold), cut = V(set)(f->cut), most = V(set)(f->most);
-    if (f->hi < 0) {
-        for (int i = 0; i < count; i++) {
-            REAL b = FMA(v[i], f->hi, v[i] * f->lo);
-            b = b <= f->cut ? f->most : b;
-            y[i] = -b >= f->threshold ? NAME(unbiased)(b) : 0;
-        }
-        return;
-    }
-    for (int i = 0; i < count; i += LANES) {
-        int whole = i + LANES <= count;
-        VECTOR a = whole ? V(load)(v + i) : V(load_part)(v + i, count - i, 0);
-        a = V(unbias)(V(raise)(V(fma)(a, h, V(mul)(a, l)), cut, most), limit, OUT_BIAS);
-        if (whole)
-            V(store)(y + i, a);
-        else
-            V(store_part)(y + i, count - i, a);
-    }
+/* Results that are all the same. */
+static void NAME(fill_results)(REAL *y, int count, REAL value, int streams) {
+    const VECTOR values = V(set)(value);
+    int i = streams ? NAME(columns_to_alignment)(y) : 0;
+    if (i > count) i = count;
+    if (i) V(store_part)(y, i, values);
+    for (; streams && i + LANES <= count; i += LANES) V(stream)(y + i, values);
+    for (; i + LANES <= count; i += LANES) V(store)(y + i, values);
+    if (i < count) V(store_part)(y + i, count - i, values);
 }
 
-/* The same for a block that lies far below its row's maximum, where only its own maximum, far above kb, may be more than 0:
- * v is brought down by 2^FAR_SHIFT first, which hi and lo make up for. */
-static void NAME(scale_far)(const REAL *v, int count, const NAME(factor) *f, REAL *y) {
-    const REAL down = NAME(two_to)(-FAR_SHIFT), least = NAME(two_to)(8);
-    for (int i = 0; i < count; i++) {
-        REAL a = (v[i] > least ? v[i] : least) * down, b = FMA(a, f->hi, a * f->lo);
-        y[i] = b >= f->threshold || -b >= f->threshold ? NAME(unbiased)(b) : 0;
+/* Any factor: negative, or below the smallest normal. is_far: of a block that lies far below its row's maximum, where only its own maximum, far above
+ * kb, may be more than 0: v is brought down by 2^FAR_SHIFT first, which hi and lo make up for. */
+static void NAME(scale)(const REAL *v, int count, const NAME(factor) *f, int is_far, REAL *y, int streams) {
+    const REAL sign = f->hi < 0 ? -1 : 1;
+    const VECTOR h = V(set)(sign * f->hi), l = V(set)(sign * f->lo), limit = V(set)(f->threshold), zero = V(set)(0);
+    const VECTOR cut = V(set)(is_far ? (REAL)INFINITY : sign * f->cut), most = V(set)(sign * f->most);
+    const VECTOR least = V(set)(is_far ? NAME(two_to)(8) : 0), down = V(set)(NAME(two_to)(is_far ? -FAR_SHIFT : 0));
+    const int beyond = streams ? NAME(columns_to_alignment)(y) : 0;
+    for (int i = 0, n; i < count; i += n) {
+        n = i == 0 && beyond ? beyond : LANES;
+        if (n > count - i) n = count - i;
+        VECTOR a = n == LANES ? V(load)(v + i) : V(load_part)(v + i, n, 0);
+        a = V(mul)(V(max)(a, least), down);
+        a = V(unbias)(V(raise)(V(fma)(a, h, V(mul)(a, l)), cut, most), limit, OUT_BIAS);
+        if (sign < 0) a = V(sub)(zero, a);
+        if (n == LANES)
+            NAME(put)(y + i, a, streams);
+        else
+            V(store_part)(y + i, n, a);
     }
 }
 
@@ -261,9 +289,12 @@ static inline int NAME(results_are_calm)(const NAME(factor) *f, double spread) {
     return f->hi >= NAME(two_to)(OUT_BIAS - 70) && spread <= 32.0 && f->most >= NAME(two_to)(OUT_BIAS - 28);
 }
 
-static int NAME(block_is_calm)(const NAME(row_result) *r, const NAME(factor) *f, const NAME(place_of_block) *block, int holds_maximum) {
-    if (r->threshold != SMALLEST_NORMAL || !score_is_near(r->maximum) || !NAME(results_are_calm)(f, r->maximum.high - (double)block->least)) return 0;
-    return holds_maximum ? block->at >= 0 : r->maximum.high - block->maximum.high >= (double)block->margin;
+/* What care the block's results take. */
+static int NAME(care_of_block)(const NAME(row_result) *r, const NAME(factor) *f, const NAME(place_of_block) *block, int holds_maximum) {
+    const int level = r->threshold == SMALLEST_NORMAL && NAME(results_are_calm)(f, r->maximum.high - (double)block->least);
+    if (!score_is_near(r->maximum)) return 0;
+    if (holds_maximum ? block->at >= 0 : r->maximum.high - block->maximum.high >= (double)block->margin) return level ? CALM : EDGE;
+    return level ? LEVEL : 0;
 }
 
 static ALWAYS_INLINE void NAME(results_to)(const REAL *v, int count, const NAME(factor) *f, REAL *y, int calm, int is_short, int streams,
@@ -282,56 +313,55 @@ static inline void NAME(leave_bias_out)(NAME(factor) *f) {
     f->most *= off;
 }
 
-/* y = v factor; calm: 0, or CALM, perhaps with HOLES: results_are_calm, and none but the maximum's own (column at; -1: not in this block) reaches
- * `most`. */
+/* The result at column `at`, the row's largest. */
+static inline REAL NAME(largest_result)(const NAME(factor) *f) { return f->most >= f->threshold ? NAME(unbiased)(f->most) : 0; }
+
+/* y = v factor; calm: as care_of_block, perhaps with HOLES; the maximum's column at (-1: not in this block). */
 static ALWAYS_INLINE void NAME(scale_block)(const REAL *v, int count, const NAME(factor) *f, int calm, int at, int is_short, int streams, REAL *y,
                               NAME(line) *line) {
     NAME(factor) plain = *f;
-    if (!calm || (at >= 0 && streams && is_short)) {
-        NAME(results_to)(v, count, f, y, 0, is_short, streams, line);
-        return;
-    }
-    NAME(leave_bias_out)(&plain);
-    if (at >= 0 && streams) { /* a line that has gone past the cache is better not touched again */
-        NAME(results_to)(v, count, &plain, y, LEVEL | (calm & HOLES), is_short, streams, line);
-        return;
-    }
+    const int late = at >= 0 && streams; /* a line that has gone past the cache is better not touched again */
+    if (late && calm & CALM) calm ^= CALM | LEVEL;
+    if (is_short ? !(calm & CALM) : late && calm & EDGE) calm = 0;
+    if (calm & (CALM | LEVEL)) NAME(leave_bias_out)(&plain);
     NAME(results_to)(v, count, &plain, y, calm, is_short, streams, line);
-    if (at >= 0) y[at] = NAME(unbiased)(f->most);
+    if (at >= 0 && calm & (CALM | EDGE)) y[at] = NAME(largest_result)(f);
 }
 
 /* results_loop into a 16-bit type. */
-static ALWAYS_INLINE void NAME(half_results)(const REAL *v, int count, const NAME(factor) *f, void *y, element type, int calm, int streams) {
+static ALWAYS_INLINE void NAME(half_results)(const REAL *v, int count, const NAME(factor) *factor, void *y, element type, int calm, int streams) {
+    const NAME(factor) own = *factor, *f = &own; /* as in results_loop */
     const VECTOR hi = V(set)(f->hi), lo = V(set)(f->lo);
     int i = 0;
     streams &= (uintptr_t)y % (2 * LANES) == 0;
-    for (; i + LANES <= count; i += LANES) {
-        VECTOR a = NAME(result)(V(load)(v + i), hi, lo, f, calm, 1);
-        calm ? NAME(store_positive)(y, type, i, a, streams) : NAME(store_elements)(y, type, i, a, streams);
-    }
+    for (; i + LANES <= count; i += LANES) NAME(store_positive)(y, type, i, NAME(result)(V(load)(v + i), hi, lo, f, calm, 1), streams);
     if (i < count) NAME(store_rest)(y, type, i, count, NAME(result)(V(load_part)(v + i, count - i, 0), hi, lo, f, calm, 1));
 }
 
-static ALWAYS_INLINE void NAME(level_halves)(const REAL *v, int count, const NAME(factor) *f, void *y, element type, int calm, int streams) {
+static ALWAYS_INLINE void NAME(halves)(const REAL *v, int count, const NAME(factor) *f, void *y, element type, int calm, int streams) {
     type == ELEMENT_BFLOAT16 ? NAME(half_results)(v, count, f, y, ELEMENT_BFLOAT16, calm, streams)
                              : NAME(half_results)(v, count, f, y, ELEMENT_FLOAT16, calm, streams);
 }
 
-/* y, of that type, = v factor for a row of one block that holds its maximum; spread as in results_are_calm. holes: some scores may be -inf, of which
- * spread does not know. In its caller: a factor that was stored field by field is waited for where it is copied. */
-static ALWAYS_INLINE void NAME(scale_row)(const REAL *v, int count, const NAME(factor) *f, double spread, int holes, void *y, element type, int streams,
-                                          NAME(line) *line) {
+/* y, of that type, = v factor for a row of one block that holds its maximum, at column `at` where no other result reaches it (else -1); spread as in
+ * results_are_calm. holes: some scores may be -inf, of which spread does not know. In its caller: a factor that was stored field by field is waited for
+ * where it is copied. */
+static ALWAYS_INLINE void NAME(scale_row)(const REAL *v, int count, const NAME(factor) *f, double spread, int holes, int at, void *y, element type,
+                                          int streams, NAME(line) *line) {
     NAME(factor) plain = *f;
     int calm = !NAME(results_are_calm)(f, spread) ? 0 : holes ? LEVEL | HOLES : LEVEL;
     if (calm) NAME(leave_bias_out)(&plain);
-    if (type == REAL_ELEMENT)
+    if (type == REAL_ELEMENT && at >= 0 && !streams && !holes) {
+        NAME(results)(v, count, &plain, (REAL *)y, calm ? CALM : EDGE, 0, 0);
+        ((REAL *)y)[at] = NAME(largest_result)(f);
+    } else if (type == REAL_ELEMENT)
         NAME(results_to)(v, count, &plain, (REAL *)y, calm, 0, streams, line);
     else if (calm == LEVEL) /* without holes, constants to the loop */
-        streams ? NAME(level_halves)(v, count, &plain, y, type, LEVEL, 1) : NAME(level_halves)(v, count, &plain, y, type, LEVEL, 0);
+        streams ? NAME(halves)(v, count, &plain, y, type, LEVEL, 1) : NAME(halves)(v, count, &plain, y, type, LEVEL, 0);
     else if (calm)
-        NAME(level_halves)(v, count, &plain, y, type, LEVEL | HOLES, streams);
+        NAME(halves)(v, count, &plain, y, type, LEVEL | HOLES, streams);
     else
-        NAME(half_results)(v, count, &plain, y, type, 0, streams);
+        NAME(halves)(v, count, &plain, y, type, 0, streams);
 }
 
 /* log_values into any type. */
@@ -350,10 +380,16 @@ static void NAME(log_row)(const REAL *z, int count, REAL m, REAL minus_log, void
 
 #if !defined(FACTOR_USUAL)
 #define FACTOR_NOTHING 0 /* all results are 0 */
-#define FACTOR_FAR 1     /* scale_far */
+#define FACTOR_FAR 1     /* scale, far */
 #define FACTOR_ANY 2     /* scale */
 #define FACTOR_USUAL 3   /* scale_block */
 #endif
+
+/* Whether the result of a far block's maximum is 0 too. */
+static inline int NAME(far_is_nothing)(const NAME(factor) *f, REAL top) {
+    const REAL least = NAME(two_to)(8), a = (top > least ? top : least) * NAME(two_to)(-FAR_SHIFT), b = FMA(a, f->hi, a * f->lo);
+    return b < f->threshold && -b < f->threshold;
+}
 
 /* How a block's terms become results, and by which factor. equal: the row's maximum is in it. */
 static int NAME(factor_of_block)(const NAME(row_result) *r, arithmetic kind, const NAME(place_of_block) *block, int *equal, NAME(factor) *f) {
@@ -370,17 +406,31 @@ static int NAME(factor_of_block)(const NAME(row_result) *r, arithmetic kind, con
     f->threshold = r->threshold * NAME(two_to)(OUT_BIAS);
     f->most = (REAL)(r->most.hi * (double)NAME(two_to)(OUT_BIAS));
     f->cut = *equal ? FMA(block->top, f->hi, block->top * f->lo) : f->most;
+    if (is_far && NAME(far_is_nothing)(f, block->top)) return FACTOR_NOTHING;
     return is_far ? FACTOR_FAR : f->hi < SMALLEST_NORMAL ? FACTOR_ANY : FACTOR_USUAL;
 }
 
-/* block_results, but rounded to a 16-bit type as they are written, where no result needs more care than that; else 0, and nothing is written. */
+/* Results that are all 0. */
+static void NAME(zero_halves)(void *y, element type, int count, int streams) {
+    int i = 0;
+    streams &= (uintptr_t)y % (2 * LANES) == 0;
+    for (; i + LANES <= count; i += LANES) NAME(store_positive)(y, type, i, V(set)(0), streams);
+    memset((uint16_t *)y + i, 0, 2 * (size_t)(count - i));
+}
+
+/* block_results, but rounded to a 16-bit type as they are written; 0, and nothing is written, where that is not possible. */
 static int NAME(block_halves)(const NAME(row_result) *r, arithmetic kind, const REAL *v, int count, const NAME(place_of_block) *block, void *y,
                               element type, int streams) {
     NAME(factor) f;
-    int equal;
-    if (block->holes || NAME(factor_of_block)(r, kind, block, &equal, &f) != FACTOR_USUAL || !NAME(block_is_calm)(r, &f, block, equal)) return 0;
-    NAME(leave_bias_out)(&f);
-    streams ? NAME(level_halves)(v, count, &f, y, type, LEVEL, 1) : NAME(level_halves)(v, count, &f, y, type, LEVEL, 0);
+    int equal, way = NAME(factor_of_block)(r, kind, block, &equal, &f);
+    if (way == FACTOR_NOTHING) NAME(zero_halves)(y, type, count, streams);
+    if (block->holes || way != FACTOR_USUAL) return way == FACTOR_NOTHING;
+    if (NAME(care_of_block)(r, &f, block, equal) & (CALM | LEVEL)) {
+        NAME(leave_bias_out)(&f);
+        streams ? NAME(halves)(v, count, &f, y, type, LEVEL, 1) : NAME(halves)(v, count, &f, y, type, LEVEL, 0);
+    } else {
+        NAME(halves)(v, count, &f, y, type, 0, streams);
+    }
     return 1;
 }
 
@@ -390,13 +440,12 @@ static void NAME(block_results)(const NAME(row_result) *r, arithmetic kind, cons
     NAME(factor) f;
     int equal, way = NAME(factor_of_block)(r, kind, block, &equal, &f);
     if (way == FACTOR_NOTHING) {
-        for (int i = 0; i < count; i++) y[i] = 0;
-    } else if (way == FACTOR_FAR) {
-        NAME(scale_far)(v, count, &f, y);
-    } else if (way == FACTOR_ANY) {
-        NAME(scale)(v, count, &f, y);
+        NAME(fill_results)(y, count, 0, streams);
+    } else if (way != FACTOR_USUAL) {
+        NAME(scale)(v, count, &f, way == FACTOR_FAR, y, streams);
     } else {
-        int calm = NAME(block_is_calm)(r, &f, block, equal) ? CALM | (block->holes ? HOLES : 0) : 0;
+        int calm = NAME(care_of_block)(r, &f, block, equal);
+        if (calm & (CALM | LEVEL) && block->holes) calm |= HOLES;
         NAME(scale_block)(v, count, &f, calm, equal ? block->at : -1, arithmetic_is_short(kind), streams, y, line);
     }
 }

@@ -71,7 +71,8 @@ static inline void NAME(finish_group_row)(const NAME(row_group) *g, const softma
         NAME(log_row)(NAME(group_scores)(g, job, i), count, top->first, g->minus_log[i], y, job->out.type, streams, line);
     } else {
         NAME(factor) f = {g->hi[i], g->lo[i], SMALLEST_NORMAL * NAME(two_to)(OUT_BIAS), g->cut[i], g->most[i]};
-        NAME(scale_row)(NAME(group_terms)(g, job, i), count, &f, (double)top->first - (double)top->least, 0, y, job->out.type, streams, line);
+        const int at = top->first - top->second >= TERMS_APART ? top->at : -1;
+        NAME(scale_row)(NAME(group_terms)(g, job, i), count, &f, (double)top->first - (double)top->least, 0, at, y, job->out.type, streams, line);
     }
 }
 
@@ -104,10 +105,12 @@ static int NAME(find_group_tails)(NAME(row_group) *g, const NAME(lanes) *s, NAME
     VECTOR low;
     const REAL *z = NAME(group_scores)(g, job, 0) + SOFTMAX_BLOCK_COLUMNS;
     if (!NAME(find_tails)(t, z, job->columns, g->rows, s, &low)) return 0;
-    V(store)(first, V(max)(s->first, t->lanes.first));
+    V(store)(first, t->lanes.first);
     V(store)(least, low);
     for (int i = 0; i < g->rows; i++) {
-        g->top[i].first = first[i];
+        NAME(top) *top = &g->top[i];
+        if (!(top->first - first[i] >= TERMS_APART)) top->at = -1;
+        if (first[i] > top->first) top->first = first[i];
         g->top[i].least = least[i] < g->top[i].least ? least[i] : g->top[i].least;
     }
     return 1;

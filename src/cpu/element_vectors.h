@@ -53,7 +53,7 @@ static ALWAYS_INLINE void store_elements_float(void *to, element type, int i, vf
         stream ? vf_stream((float *)to + i, a) : vf_store((float *)to + i, a);
 }
 
-/* The same of positive normal numbers. */
+/* The same of positive normal numbers and +0. */
 static ALWAYS_INLINE void store_positive_float(void *to, element type, int i, vf a, int stream) {
     if (type == ELEMENT_BFLOAT16)
         stream ? vf_stream_bfloat16_positive((uint16_t *)to + i, a) : vf_store_bfloat16_positive((uint16_t *)to + i, a);

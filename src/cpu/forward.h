@@ -80,17 +80,6 @@ static inline REAL *NAME(results_place)(const operand *out, char *to, REAL *else
     return out->type == REAL_ELEMENT && is_contiguous(out) ? (REAL *)(void *)to : elsewhere;
 }
 
-/* Results that are all the same. */
-static void NAME(fill_results)(REAL *y, int count, REAL value, int streams) {
-    const VECTOR values = V(set)(value);
-    int i = streams ? NAME(columns_to_alignment)(y) : 0;
-    if (i > count) i = count;
-    if (i) V(store_part)(y, i, values);
-    for (; streams && i + LANES <= count; i += LANES) V(stream)(y + i, values);
-    for (; i + LANES <= count; i += LANES) V(store)(y + i, values);
-    if (i < count) V(store_part)(y + i, count - i, values);
-}
-
 /* log_softmax of columns [first, last). */
 static void NAME(finish_logs)(const softmax_job *job, const place *p, int64_t first, int64_t last, const NAME(row_result) *r, int streams,
                               NAME(line) *line) {

@@ -4,7 +4,7 @@
 
 #if !defined(LANES_CONSTANT)
 #define LANES_CONSTANT 1 /* some results are `value` */
-#define LANES_DISTANT 2  /* some lanes' blocks lie far below their rows' maxima: as scale_far */
+#define LANES_DISTANT 2  /* some lanes' blocks lie far below their rows' maxima: as scale has it */
 #endif
 
 /* All but the masks: per lane. */

@@ -56,7 +56,7 @@ static void NAME(long_results)(const softmax_job *job, const NAME(row_result) *r
     int equal;
     if (size < (double)WIDE_FROM && NAME(values_take)(count) && !(streams && (uintptr_t)y % 64) &&
         NAME(factor_of_block)(r, job->kind, place, &equal, &f) == FACTOR_USUAL) {
-        const int calm = !equal && NAME(block_is_calm)(r, &f, place, 0);
+        const int calm = !equal && NAME(care_of_block)(r, &f, place, 0) == CALM;
         if (calm) NAME(leave_bias_out)(&f);
         NAME(values)(z, count, magic, floor_score, &f, ahead, y, calm, streams);
     } else {

@@ -108,7 +108,8 @@ static void NAME(option_results)(const softmax_job *job, const NAME(option_row) 
             /* below */
         } else if (!want_log) {
             NAME(factor) f = {hi[i], lo[i], SMALLEST_NORMAL * NAME(two_to)(OUT_BIAS), cut[i], most[i]};
-            NAME(scale_row)(r->v, r->count, &f, (double)r->top.first - (double)r->top.least, r->top.holes && arithmetic_is_short(job->kind), y, REAL_ELEMENT, streams && direct, NULL);
+            const int at = !arithmetic_is_short(job->kind) && r->top.first - r->top.second >= (r->view.low ? 1 : TERMS_APART) ? r->top.at : -1;
+            NAME(scale_row)(r->v, r->count, &f, (double)r->top.first - (double)r->top.least, r->top.holes && arithmetic_is_short(job->kind), at, y, REAL_ELEMENT, streams && direct, NULL);
         } else if (r->view.low) {
             NAME(option_logs)(r, r->top.first, first_low[i], minus_log[i], minus_log_low[i], y);
         } else if (r->view.mask) {

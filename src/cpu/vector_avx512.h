@@ -97,7 +97,7 @@ static inline __m256i to_bfloat16(vf a) {
     rounded = _mm512_mask_mov_epi32(_mm512_maskz_mov_epi32(keep, rounded), _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q), _mm512_set1_epi32(0x7fc0));
     return _mm512_cvtepi32_epi16(rounded);
 }
-/* the same of positive normal numbers */
+/* the same of positive normal numbers and +0 */
 static inline __m256i to_bfloat16_positive(vf a) {
     __m512i bits = _mm512_castps_si512(a), odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
     return _mm512_cvtepi32_epi16(_mm512_srli_epi32(_mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff))), 16));
