@@ -121,6 +121,9 @@ static ALWAYS_INLINE void read_groups(lanes_float *s, int groups, arithmetic kin
 }
 
 APART void read_lanes_float(lanes_float *s, int groups, arithmetic kind, lane_want want) {
+#if defined(VECTOR_PIPELINE)
+    for (; groups >= 4 && want == LANE_FACTOR; groups -= 4, s += 4) read_groups(s, 4, kind, LANE_FACTOR);
+#endif
     for (; groups >= 2; groups -= 2, s += 2)
         want == LANE_FACTOR ? read_groups(s, 2, kind, LANE_FACTOR) : read_groups(s, 2, kind, want);
     if (groups) want == LANE_FACTOR ? read_groups(s, 1, kind, LANE_FACTOR) : read_groups(s, 1, kind, want);

@@ -26,6 +26,7 @@ typedef struct plain_batch {
     int streams;
     vf magic[PLAIN_GROUPS];
     vf floors[PLAIN_GROUPS];
+    int calm[PLAIN_GROUPS]; /* no result is near the smallest normal number */
     lanes_float s[PLAIN_GROUPS];
     float before[4 * VF_LANES]; /* where a pipeline stores before its first vector leaves */
     float tile[PLAIN_VECTORS * VF_LANES];
@@ -42,12 +43,16 @@ static int rows_are_plain(const softmax_job *job) {
     return job->op == OPERATION_LOGSUMEXP ? job->out.row_stride[0] == bytes : is_contiguous(&job->out);
 }
 
-/* Takes four columns into the two largest. */
-static ALWAYS_INLINE void two_largest_of_four(const vf z[4], vf *first, vf *second) {
+/* Scores so far apart in rows of SHORT_COLUMNS have results above e^-80 / 64 > 2^-122. */
+#define CALM_SPREAD 80.0f
+
+/* Takes four columns into the two largest and the least. */
+static ALWAYS_INLINE void extremes_of_four(const vf z[4], vf *first, vf *second, vf *least) {
     const vf a = vf_max(z[0], z[1]), b = vf_min(z[0], z[1]), c = vf_max(z[2], z[3]), d = vf_min(z[2], z[3]);
     const vf top = vf_max(a, c), next = vf_max(vf_min(a, c), vf_max(b, d));
     *second = vf_max(vf_max(*second, next), vf_min(*first, top));
     *first = vf_max(*first, top);
+    *least = vf_min(*least, vf_min(b, d));
 }
 
 /* Scores of a group become a tile; returns where a lane is not for this path. */
@@ -56,12 +61,12 @@ static ALWAYS_INLINE vm plain_scan(plain_batch *b, int group) {
     const float *x = b->x + group * VF_LANES * b->pitch;
     float *tile = b->tile + group * VF_LANES * columns;
     lanes_float *s = &b->s[group];
-    vf first = vf_set(-INFINITY), second = first, sum = vf_set(0.0f), z[4];
+    vf first = vf_set(-INFINITY), second = first, least = vf_set(INFINITY), sum = vf_set(0.0f), z[4];
     int j = 0;
     for (; j + 4 <= columns; j += 4) {
         vf_load_columns(x + j, b->pitch, z);
         for (int k = 0; k < 4; k++) vf_store(tile + (j + k) * VF_LANES, z[k]);
-        two_largest_of_four(z, &first, &second);
+        extremes_of_four(z, &first, &second, &least);
         sum = vf_add(sum, vf_add(vf_add(z[0], z[1]), vf_add(z[2], z[3])));
     }
     if (rest) vf_load_columns(x + columns - 4, b->pitch, z); /* the first of these have been taken */
@@ -69,10 +74,12 @@ static ALWAYS_INLINE vm plain_scan(plain_batch *b, int group) {
         vf_store(tile + j * VF_LANES, z[k]);
         second = vf_max(second, vf_min(first, z[k]));
         first = vf_max(first, z[k]);
+        least = vf_min(least, z[k]);
         sum = vf_add(sum, z[k]);
     }
     s->first = vf_add(first, vf_set(0.0f));
     s->second = second;
+    b->calm[group] = !vm_any(vf_or_at_least(vm_none(), vf_sub(first, least), vf_set(CALM_SPREAD)));
     return vf_or_nan(vf_or_at_least(vm_none(), vf_abs(s->first), vf_set(TERM32_LIMIT)), sum);
 }
 
@@ -141,14 +148,15 @@ typedef struct plain_factor {
     vf first, minus_log;  /* log_softmax */
 } plain_factor;
 
-static ALWAYS_INLINE vf plain_result(const plain_factor *f, const float *v, int want_log) {
+static ALWAYS_INLINE vf plain_result(const plain_factor *f, const float *v, int want_log, int calm) {
     const vf a = vf_load(v);
+    if (!want_log && calm) return vf_unbias_below(vf_fma(a, f->hi, vf_mul(a, f->lo)), f->cut, f->most, 64);
     if (want_log) return vf_unbias(vf_add(vf_sub(a, f->first), f->minus_log), vf_set(0x1p-126f), 0);
     return vf_unbias_positive(vf_raise(vf_fma(a, f->hi, vf_mul(a, f->lo)), f->cut, f->most), vf_set(0x1p-62f), 64);
 }
 
 /* A group's results, to rows at y. */
-static ALWAYS_INLINE void plain_results(const plain_batch *b, int group, float *y, int64_t pitch, int want_log, int streams) {
+static ALWAYS_INLINE void plain_results(const plain_batch *b, int group, float *y, int64_t pitch, int want_log, int calm, int streams) {
     const lanes_float *s = &b->s[group];
     const float *v = b->tile + group * VF_LANES * b->columns;
     const int columns = b->columns;
@@ -159,20 +167,28 @@ static ALWAYS_INLINE void plain_results(const plain_batch *b, int group, float *
         f.minus_log = s->minus_log;
     else
         f.hi = s->factor_hi, f.lo = s->factor_lo, f.cut = s->cut, f.most = s->most;
+    if (!want_log && calm) f.most = vf_unbias_positive(f.most, vf_set(0x1p-62f), 64);
     for (; j + 16 <= columns; j += 16) {
-        for (int k = 0; k < 16; k++) column[k] = plain_result(&f, v + (j + k) * VF_LANES, want_log);
+        for (int k = 0; k < 16; k++) column[k] = plain_result(&f, v + (j + k) * VF_LANES, want_log, calm);
         vf_store_sixteen_columns(y + j, pitch, column, streams);
     }
     if (j + 8 <= columns) {
-        for (int k = 0; k < 8; k++) column[k] = plain_result(&f, v + (j + k) * VF_LANES, want_log);
+        for (int k = 0; k < 8; k++) column[k] = plain_result(&f, v + (j + k) * VF_LANES, want_log, calm);
         vf_store_eight_columns(y + j, pitch, column);
         j += 8;
     }
     for (; j < columns; j += 4) {
         if (j + 4 > columns) j = columns - 4;
-        for (int k = 0; k < 4; k++) column[k] = plain_result(&f, v + (j + k) * VF_LANES, want_log);
+        for (int k = 0; k < 4; k++) column[k] = plain_result(&f, v + (j + k) * VF_LANES, want_log, calm);
         vf_store_columns(y + j, pitch, column);
     }
+}
+
+static ALWAYS_INLINE void plain_results_of_group(const plain_batch *b, int group, float *y, int64_t pitch, int want_log, int streams) {
+    if (want_log || b->calm[group])
+        plain_results(b, group, y, pitch, want_log, 1, streams);
+    else
+        plain_results(b, group, y, pitch, want_log, 0, streams);
 }
 
 /* All groups' results. Past the caches whole lines only: rows that are not made of such wait until their group is there. */
@@ -181,10 +197,10 @@ static ALWAYS_INLINE void plain_results_loop(plain_batch *b, int want_log, int s
     for (int g = 0; g < b->groups; g++) {
         float *y = b->out + g * VF_LANES * b->out_pitch;
         if (!streams || lines) {
-            plain_results(b, g, y, b->out_pitch, want_log, lines);
+            plain_results_of_group(b, g, y, b->out_pitch, want_log, lines);
             continue;
         }
-        plain_results(b, g, b->rows, b->columns, want_log, 0);
+        plain_results_of_group(b, g, b->rows, b->columns, want_log, 0);
         for (int j = 0; j < b->columns; j++) vf_stream(y + j * VF_LANES, vf_load(b->rows + j * VF_LANES));
     }
 }

@@ -112,7 +112,7 @@ static void wide_terms_double(const double *z, const double *low, int count, dou
     (void)z, (void)low, (void)count, (void)magic, (void)floor_score, (void)v, (void)kind, (void)high, (void)low_sum;
 }
 
-#define MOST_MAXIMA 4
+#define MOST_MAXIMA 8
 
 static ALWAYS_INLINE vd exp_head_vector(vd r) {
     vd p = vd_fma(vd_set(EXP_C12), r, vd_set(EXP_C11));

@@ -66,6 +66,12 @@ static inline vf vf_unbias_positive(vf y, vf threshold, int exponent) {
     __mmask16 keep = _mm512_cmpge_epu32_mask(_mm512_castps_si512(y), _mm512_castps_si512(threshold));
     return _mm512_castsi512_ps(_mm512_maskz_sub_epi32(keep, _mm512_castps_si512(y), _mm512_set1_epi32((int)((unsigned)exponent << 23))));
 }
+/* y below cut without its bias, `most` from cut on */
+static inline vf vf_unbias_below(vf y, vf cut, vf most, int exponent) {
+    __mmask16 below = _mm512_cmp_ps_mask(y, cut, _CMP_LT_OQ);
+    return _mm512_castsi512_ps(
+        _mm512_mask_sub_epi32(_mm512_castps_si512(most), below, _mm512_castps_si512(y), _mm512_set1_epi32((int)((unsigned)exponent << 23))));
+}
 static inline int vf_find(vf a, vf b) { return __builtin_ctz(_mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ) | 1u << 16); }
 /* lane i from lane i ^ step, step a power of two */
 static inline vf vf_swap(vf a, int step) {
@@ -221,11 +227,10 @@ static inline vf vf_of_doubles(vd lower, vd upper) {
     return _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(lower)), _mm512_cvtpd_ps(upper), 1);
 }
 /* pieces of four columns of rows i, i + 4, i + 8, i + 12; four such vectors are transposed within their pieces */
-static inline vf four_rows(const float *row, int64_t pitch) {
-    vf a = _mm512_castps128_ps512(_mm_loadu_ps(row));
-    a = _mm512_mask_broadcast_f32x4(a, 0x00f0, _mm_loadu_ps(row + 4 * pitch));
-    a = _mm512_mask_broadcast_f32x4(a, 0x0f00, _mm_loadu_ps(row + 8 * pitch));
-    return _mm512_mask_broadcast_f32x4(a, 0xf000, _mm_loadu_ps(row + 12 * pitch));
+static inline vf four_rows(const float *row, int64_t pitch) { /* by inserts: broadcasts under a mask take half as long again */
+    __m256 a = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(row)), _mm_loadu_ps(row + 4 * pitch), 1);
+    __m256 b = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(row + 8 * pitch)), _mm_loadu_ps(row + 12 * pitch), 1);
+    return _mm512_insertf32x8(_mm512_castps256_ps512(a), b, 1);
 }
 static inline void transpose_pieces(const vf a[4], vf b[4]) {
     vd x = _mm512_castps_pd(_mm512_unpacklo_ps(a[0], a[1])), y = _mm512_castps_pd(_mm512_unpackhi_ps(a[0], a[1]));
