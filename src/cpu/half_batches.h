@@ -98,9 +98,11 @@ static void half_batch_factors(half_batch_rows *g, const batch_sum_float *sum, c
         late->y = half_row_out(job, g->row + i) + c;
         late->count = block_columns_float(c, job->columns);
         late->row = r;
-        late->place = way == FACTOR_USUAL ? NULL : &g->place[at];
-        late->level = way == FACTOR_USUAL && half_results_are_level(&late->factor, r->maximum.high - (double)g->place[at].least, job->kind);
-        if (late->level) leave_bias_out_float(&late->factor);
+        late->place = way == FACTOR_USUAL || way == FACTOR_NOTHING ? NULL : &g->place[at];
+        late->care = HALF_LEVEL;
+        if (way == FACTOR_NOTHING) late->factor.hi = 0;
+        if (way == FACTOR_USUAL) late->care = half_care(&late->factor, r->maximum.high - (double)g->place[at].least, job->kind);
+        if (way == FACTOR_USUAL && late->care == HALF_LEVEL) leave_bias_out_float(&late->factor);
     }
 }
 

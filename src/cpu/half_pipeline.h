@@ -18,12 +18,18 @@ typedef struct half_row {
     uint32_t low;
 } half_row;
 
+/* How much care results take. LEVEL: they are values times the factor, the bias left out; NORMAL: the bias, as some may lie below the smallest normal
+ * number; MOST: as well what reaches `cut` must become `most`. */
+#define HALF_LEVEL 0
+#define HALF_NORMAL 1
+#define HALF_MOST 2
+
 /* A row or block that waits for its results. */
 typedef struct late_half {
     const float *v;
     uint16_t *y;
     int count;
-    int level; /* they are values times the factor, the bias left out */
+    int care;  /* HALF_LEVEL, ... */
     factor_float factor;
     const row_result_float *row; /* where block_results is left to find the factor, else NULL */
     const place_of_block_float *place;
@@ -70,17 +76,22 @@ static ALWAYS_INLINE void half_pipeline_pair(half_pipeline *p, vf x, vf y, float
     vf_store(v + VF_LANES, y);
 }
 
+static ALWAYS_INLINE vf half_result(vf v, vf factor, int care) {
+    const vf w = vf_mul(v, factor);
+    return care == HALF_NORMAL ? vf_unbias_positive(w, vf_set(0x1p-62f), 64) : w;
+}
+
 /* Of a whole pair at v. */
-static ALWAYS_INLINE void late_half_step(const float *v, vf factor, uint16_t *y, int streams, arithmetic kind) {
-    const vh both = vh_narrow(vf_mul(vf_load(v), factor), vf_mul(vf_load(v + VF_LANES), factor), kind);
+static ALWAYS_INLINE void late_half_step(const float *v, vf factor, uint16_t *y, int care, int streams, arithmetic kind) {
+    const vh both = vh_narrow(half_result(vf_load(v), factor, care), half_result(vf_load(v + VF_LANES), factor, care), kind);
     streams ? vh_stream(y, both) : vh_store(y, both);
 }
 
 /* -inf */
 static inline uint16_t half_nothing(arithmetic kind) { return kind == ARITHMETIC_FLOAT16 ? 0xfc00 : 0xff80; }
 
-/* late: NULL, or as many rows of as many columns, whole pairs, that are level; their v may be where the terms of these go. */
-static ALWAYS_INLINE void half_rows_loop(half_row *row, int rows, int stores, const late_half *late, int streams, arithmetic kind) {
+/* late: NULL, or as many rows of as many columns, whole pairs, that all take this care; their v may be where the terms of these go. */
+static ALWAYS_INLINE void half_rows_loop(half_row *row, int rows, int stores, const late_half *late, int care, int streams, arithmetic kind) {
     float nowhere[VH_LANES], *v = nowhere;
     half_pipeline p;
     vf x, y;
@@ -98,7 +109,7 @@ static ALWAYS_INLINE void half_rows_loop(half_row *row, int rows, int stores, co
         vh_load_wide(z, kind, &x, &y);
         prefetch_next(&ahead);
         half_pipeline_pair(&p, x, y, v, stores, kind);
-        if (late) late_half_step(late_v, factor, late_y, streams, kind);
+        if (late) late_half_step(late_v, factor, late_y, care, streams, kind);
         if (i) row[i - 1].high = vi_sum(p.high);
         if (i) row[i - 1].low = vi_sum(p.low);
         p.high = p.low = vi_zero();
@@ -107,13 +118,13 @@ static ALWAYS_INLINE void half_rows_loop(half_row *row, int rows, int stores, co
             vh_load_wide(z, kind, &x, &y);
             prefetch_next(&ahead);
             half_pipeline_pair(&p, x, y, v, stores, kind);
-            if (late) late_half_step(late_v += VH_LANES, factor, late_y += VH_LANES, streams, kind);
+            if (late) late_half_step(late_v += VH_LANES, factor, late_y += VH_LANES, care, streams, kind);
             if (stores) v += VH_LANES;
         }
         prefetch_next(&ahead);
         vh_widen(vh_load_part(end, rest, half_nothing(kind)), kind, &x, &y);
         half_pipeline_pair(&p, x, y, v, stores, kind);
-        if (late) late_half_step(late_v + VH_LANES, factor, late_y + VH_LANES, streams, kind);
+        if (late) late_half_step(late_v + VH_LANES, factor, late_y + VH_LANES, care, streams, kind);
         if (stores) v += VH_LANES;
     }
     half_pipeline_pair(&p, p.floors, p.floors, v, stores, kind);
@@ -130,17 +141,24 @@ static ALWAYS_INLINE void half_rows_loop(half_row *row, int rows, int stores, co
 
 static NOINLINE void half_terms(half_row *row, int rows, int stores, arithmetic kind) {
     if (kind == ARITHMETIC_FLOAT16)
-        stores ? half_rows_loop(row, rows, 1, NULL, 0, ARITHMETIC_FLOAT16) : half_rows_loop(row, rows, 0, NULL, 0, ARITHMETIC_FLOAT16);
+        stores ? half_rows_loop(row, rows, 1, NULL, 0, 0, ARITHMETIC_FLOAT16) : half_rows_loop(row, rows, 0, NULL, 0, 0, ARITHMETIC_FLOAT16);
     else
-        stores ? half_rows_loop(row, rows, 1, NULL, 0, ARITHMETIC_BFLOAT16) : half_rows_loop(row, rows, 0, NULL, 0, ARITHMETIC_BFLOAT16);
+        stores ? half_rows_loop(row, rows, 1, NULL, 0, 0, ARITHMETIC_BFLOAT16) : half_rows_loop(row, rows, 0, NULL, 0, 0, ARITHMETIC_BFLOAT16);
 }
 
-/* Terms kept, and the results of rows before. */
+/* Terms kept, and the results of as many rows before, all of which take the first one's care: LEVEL or NORMAL. */
 static NOINLINE void half_terms_and_results(half_row *row, int rows, const late_half *late, int streams, arithmetic kind) {
-    if (kind == ARITHMETIC_FLOAT16)
-        streams ? half_rows_loop(row, rows, 1, late, 1, ARITHMETIC_FLOAT16) : half_rows_loop(row, rows, 1, late, 0, ARITHMETIC_FLOAT16);
+#define ROWS(its_care, its_kind) \
+    streams ? half_rows_loop(row, rows, 1, late, its_care, 1, its_kind) : half_rows_loop(row, rows, 1, late, its_care, 0, its_kind)
+    if (kind == ARITHMETIC_FLOAT16 && late->care == HALF_LEVEL)
+        ROWS(HALF_LEVEL, ARITHMETIC_FLOAT16);
+    else if (kind == ARITHMETIC_FLOAT16)
+        ROWS(HALF_NORMAL, ARITHMETIC_FLOAT16);
+    else if (late->care == HALF_LEVEL)
+        ROWS(HALF_LEVEL, ARITHMETIC_BFLOAT16);
     else
-        streams ? half_rows_loop(row, rows, 1, late, 1, ARITHMETIC_BFLOAT16) : half_rows_loop(row, rows, 1, late, 0, ARITHMETIC_BFLOAT16);
+        ROWS(HALF_NORMAL, ARITHMETIC_BFLOAT16);
+#undef ROWS
 }
 
 /* The two largest scores and the least of a row, as integers in order. */

@@ -17,45 +17,44 @@ static inline float half_in_order(int order, arithmetic kind) { return widen_hal
 #define HALF_ABOVE_FLOAT16 0x1p-20f
 #define HALF_ABOVE_BFLOAT16 0x1p-16f
 
-/* Whether results are values times the factor without its bias: they are calm, and `most` need not be put in the place of what reaches `cut`, for all
- * that lies between them, or may be above, has the same rounding. spread: as results_are_calm has it. */
-static inline int half_results_are_level(const factor_float *f, double spread, arithmetic kind) {
+/* The care that results take. `most` need not be put in the place of what reaches `cut` where all that lies between them, or may be above, has the same
+ * rounding. spread: as results_are_calm has it. */
+static inline int half_care(const factor_float *f, double spread, arithmetic kind) {
     const float off = two_to_float(-64), cut = f->cut * off, most = f->most * off;
     const float above = cut * (1.0f + (kind == ARITHMETIC_FLOAT16 ? HALF_ABOVE_FLOAT16 : HALF_ABOVE_BFLOAT16));
-    return results_are_calm_float(f, spread) && round_to_half(cut < most ? cut : most, kind) == round_to_half(above > most ? above : most, kind);
+    if (round_to_half(cut < most ? cut : most, kind) != round_to_half(above > most ? above : most, kind)) return HALF_MOST;
+    return results_are_calm_float(f, spread) ? HALF_LEVEL : HALF_NORMAL;
 }
 
-static ALWAYS_INLINE void half_results_loop(const float *v, int count, const factor_float *f, uint16_t *y, int level, int streams, arithmetic kind) {
+static ALWAYS_INLINE void half_results_loop(const late_half *late, int care, int streams, arithmetic kind) {
+    const factor_float *f = &late->factor;
     const vf hi = vf_set(f->hi), lo = vf_set(0.0f);
-    int i = 0;
-    for (; i < count; i += VH_LANES) {
+    const float *v = late->v;
+    uint16_t *y = late->y;
+    for (int i = 0; i < late->count; i += VH_LANES) {
         vf a = vf_load(v + i), b = vf_load(v + i + VF_LANES);
         vh both;
-        if (level) {
-            a = vf_mul(a, hi);
-            b = vf_mul(b, hi);
-        } else {
-            a = result_float(a, hi, lo, f, 0, 1);
-            b = result_float(b, hi, lo, f, 0, 1);
-        }
+        a = care == HALF_MOST ? result_float(a, hi, lo, f, 0, 1) : half_result(a, hi, care);
+        b = care == HALF_MOST ? result_float(b, hi, lo, f, 0, 1) : half_result(b, hi, care);
         both = vh_narrow(a, b, kind);
-        if (count - i < VH_LANES)
-            vh_store_part(y + i, count - i, both);
+        if (late->count - i < VH_LANES)
+            vh_store_part(y + i, late->count - i, both);
         else
             streams ? vh_stream(y + i, both) : vh_store(y + i, both);
     }
 }
 
-static NOINLINE void half_results(const float *v, int count, const factor_float *f, uint16_t *y, int level, int streams, arithmetic kind) {
-#define RESULTS(its_level, its_kind) streams ? half_results_loop(v, count, f, y, its_level, 1, its_kind) : half_results_loop(v, count, f, y, its_level, 0, its_kind)
-    if (kind == ARITHMETIC_FLOAT16 && level)
-        RESULTS(1, ARITHMETIC_FLOAT16);
-    else if (kind == ARITHMETIC_FLOAT16)
-        RESULTS(0, ARITHMETIC_FLOAT16);
-    else if (level)
-        RESULTS(1, ARITHMETIC_BFLOAT16);
-    else
-        RESULTS(0, ARITHMETIC_BFLOAT16);
+static NOINLINE void half_results(const late_half *late, int streams, arithmetic kind) {
+#define RESULTS(its_care)                                                                                                                              \
+    if (kind == ARITHMETIC_FLOAT16)                                                                                                                    \
+        streams ? half_results_loop(late, its_care, 1, ARITHMETIC_FLOAT16) : half_results_loop(late, its_care, 0, ARITHMETIC_FLOAT16);     \
+    else                                                                                                                                               \
+        streams ? half_results_loop(late, its_care, 1, ARITHMETIC_BFLOAT16) : half_results_loop(late, its_care, 0, ARITHMETIC_BFLOAT16)
+    switch (late->care) {
+    case HALF_LEVEL: RESULTS(HALF_LEVEL); break;
+    case HALF_NORMAL: RESULTS(HALF_NORMAL); break;
+    default: RESULTS(HALF_MOST); break;
+    }
 #undef RESULTS
 }
 
@@ -63,10 +62,7 @@ static NOINLINE void half_results(const float *v, int count, const factor_float 
 static NOINLINE void unusual_half_results(const late_half *late, arithmetic kind) {
     float v[SOFTMAX_BLOCK_COLUMNS] __attribute__((aligned(64))) = {0};
     const int bfloat16 = kind == ARITHMETIC_BFLOAT16;
-    for (int i = 0; i < late->count; i++) {
-        const int at = i % VH_LANES, place = bfloat16 ? at / 2 + at % 2 * VF_LANES : at;
-        v[i] = late->v[i - at + place];
-    }
+    for (int i = 0; i < late->count; i += VH_LANES) vh_in_order(late->v + i, kind, v + i);
     block_results_float(late->row, kind, v, late->count, late->place, v, 0, NULL);
     scatter_float((char *)late->y, bfloat16 ? ELEMENT_BFLOAT16 : ELEMENT_FLOAT16, 2, late->count, v);
 }
@@ -75,15 +71,19 @@ static void finish_half(const late_half *late, int streams, arithmetic kind) {
     if (late->place)
         unusual_half_results(late, kind);
     else
-        half_results(late->v, late->count, &late->factor, late->y, late->level, streams && (uintptr_t)late->y % 64 == 0, kind);
+        half_results(late, streams && (uintptr_t)late->y % 64 == 0, kind);
+}
+
+/* Whether they may be written within the loop of the next row's terms. */
+static inline int half_may_wait(const late_half *late, const half_row *next, int streams) {
+    return late->care != HALF_MOST && !late->place && late->count % VH_LANES == 0 && next->count == late->count && !(streams && (uintptr_t)late->y % 64);
 }
 
 /* Terms of rows or blocks in turn with the results of as many of the same lengths (NULL: none) whose values are where these terms go. */
 static void half_terms_in_turn(half_row *row, int rows, const late_half *late, int streams, arithmetic kind) {
     if (!late) half_terms(row, rows, 1, kind);
     for (int i = 0, more; late && i < rows; i += more) {
-        for (more = 0; i + more < rows && late[i + more].level; more++)
-            if (late[i + more].count % VH_LANES || row[i + more].count != late[i + more].count || (streams && (uintptr_t)late[i + more].y % 64)) break;
+        for (more = 0; i + more < rows && late[i + more].care == late[i].care && half_may_wait(&late[i + more], &row[i + more], streams);) more++;
         if (more) {
             half_terms_and_results(&row[i], more, &late[i], streams, kind);
         } else {

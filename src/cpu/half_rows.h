@@ -61,11 +61,11 @@ static void half_factors(half_group *g, const lanes_float *s, const softmax_job 
         late->v = kept + i * half_pitch((int)job->columns);
         late->y = half_row_out(job, g->row + i);
         late->count = (int)job->columns;
-        late->level = half_results_are_level(&f, (double)g->first[i] - (double)g->least[i], job->kind);
+        late->care = half_care(&f, (double)g->first[i] - (double)g->least[i], job->kind);
         late->factor = f;
         late->row = NULL;
         late->place = NULL;
-        if (late->level) leave_bias_out_float(&late->factor);
+        if (late->care == HALF_LEVEL) leave_bias_out_float(&late->factor);
     }
 }
 

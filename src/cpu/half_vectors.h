@@ -44,6 +44,14 @@ static ALWAYS_INLINE void vh_load_wide(const uint16_t *p, arithmetic kind, vf *x
     }
 }
 
+/* A pair in memory into the elements' own order. */
+static inline void vh_in_order(const float *pair, arithmetic kind, float *to) {
+    const vi even = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23), more = _mm512_set1_epi32(8);
+    const vf a = vf_load(pair), b = vf_load(pair + VF_LANES);
+    vf_store(to, kind == ARITHMETIC_FLOAT16 ? a : _mm512_permutex2var_ps(a, even, b));
+    vf_store(to + VF_LANES, kind == ARITHMETIC_FLOAT16 ? b : _mm512_permutex2var_ps(a, _mm512_add_epi32(even, more), b));
+}
+
 /* Numbers that are not NaN and round to no -0, to nearest even; bfloat16's are 0 or from the smallest normal number on. */
 static ALWAYS_INLINE vh vh_narrow(vf x, vf y, arithmetic kind) {
     if (kind == ARITHMETIC_FLOAT16) {
