@@ -85,7 +85,18 @@ static void add_half_batch(half_batch *b, half_batch_rows *g, int from, int bloc
     }
 }
 
-/* How the group's terms become results. */
+/* How a block's terms become results. */
+static void half_block_factor(late_half *late, const row_result_float *r, const place_of_block_float *place, arithmetic kind) {
+    int equal, way = factor_of_block_float(r, kind, place, &equal, &late->factor);
+    late->place = way == FACTOR_USUAL || way == FACTOR_NOTHING ? NULL : place;
+    late->care = HALF_LEVEL;
+    if (way == FACTOR_NOTHING) late->factor.hi = 0;
+    if (way != FACTOR_USUAL) return;
+    late->care = half_care(&late->factor, r->maximum.high - (double)place->least, kind);
+    if (late->care == HALF_LEVEL) leave_bias_out_float(&late->factor);
+}
+
+/* What all results of the group need. */
 static void half_batch_factors(half_batch_rows *g, const batch_sum_float *sum, const softmax_job *job, const float *kept) {
     for (int i = 0; i < g->rows; i++) g->r[i] = result_of_batch_sum_float(&sum[i], job);
     for (int at = 0; at < g->rows * g->blocks; at++) {
@@ -93,16 +104,17 @@ static void half_batch_factors(half_batch_rows *g, const batch_sum_float *sum, c
         const int64_t c = (int64_t)(at % g->blocks) * SOFTMAX_BLOCK_COLUMNS;
         const row_result_float *r = &g->r[i];
         late_half *late = &g->late[at];
-        int equal, way = factor_of_block_float(r, job->kind, &g->place[at], &equal, &late->factor);
         late->v = kept + (int64_t)at * SOFTMAX_BLOCK_COLUMNS;
         late->y = half_row_out(job, g->row + i) + c;
         late->count = block_columns_float(c, job->columns);
         late->row = r;
-        late->place = way == FACTOR_USUAL || way == FACTOR_NOTHING ? NULL : &g->place[at];
-        late->care = HALF_LEVEL;
-        if (way == FACTOR_NOTHING) late->factor.hi = 0;
-        if (way == FACTOR_USUAL) late->care = half_care(&late->factor, r->maximum.high - (double)g->place[at].least, job->kind);
-        if (way == FACTOR_USUAL && late->care == HALF_LEVEL) leave_bias_out_float(&late->factor);
+        late->z = half_row_in(job, g->row + i) + c;
+        late->m = (float)r->maximum.high;
+        late->minus_log = (float)(0.0 - r->log.hi);
+        late->factor.hi = 0;
+        late->place = NULL;
+        late->care = half_log_care(late->minus_log);
+        if (job->op == OPERATION_SOFTMAX) half_block_factor(late, r, &g->place[at], job->kind);
     }
 }
 
@@ -132,7 +144,7 @@ static int sum_half_batches(half_batch_rows *g, const softmax_job *job, const ha
             b.row[j].magic = terms.magic[j];
             b.row[j].floor_score = terms.floor_score[j];
         }
-        half_terms_in_turn(b.row, blocks, before ? &before->late[from] : NULL, streams, job->kind);
+        half_terms_in_turn(b.row, blocks, job->op == OPERATION_SOFTMAX, before ? &before->late[from] : NULL, streams, job->kind);
         add_half_batch(&b, g, from, blocks, &terms, sum, job->kind);
     }
     half_batch_factors(g, sum, job, kept);
@@ -167,7 +179,7 @@ static void half_batches(const softmax_job *job, int64_t first, int64_t last, fl
 static int take_half_rows(const softmax_job *job, int64_t first, int64_t last) {
     const int streams = forward_streams_float(job);
     float *kept;
-    if (!arithmetic_is_short(job->kind) || job->x.type != job->out.type || job->op != OPERATION_SOFTMAX || job->columns <= SHORT_COLUMNS) return 0;
+    if (!arithmetic_is_short(job->kind) || job->x.type != job->out.type || job->op > OPERATION_LOG_SOFTMAX || job->columns <= SHORT_COLUMNS) return 0;
     if (job->columns > (int64_t)kept_blocks_float() * SOFTMAX_BLOCK_COLUMNS || (job->columns <= SOFTMAX_BLOCK_COLUMNS && last - first < 2)) return 0;
     if (!is_contiguous(&job->out) || !rows_are_scores_float(job)) return 0;
     kept = (float *)softmax_cpu_scratch();

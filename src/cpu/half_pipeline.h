@@ -1,6 +1,6 @@
 /* The terms of rows of 16-bit elements, widened where they are needed, in one pipeline that is not emptied between rows (term_pipeline.h has
  * float32's), and the results of rows before them within the same loop. The operations are term_vectors.h's. Values are kept in half_vectors.h's order.
- * Of 16 elements the widening takes 1 operation, the terms 15 (7 on the multipliers, 4 additions of floats), a result 3. */
+ * Of 16 elements the widening takes 1 operation, the terms 15 (7 on the multipliers, 4 additions of floats). */
 #ifndef SOFTMAX_HALF_PIPELINE_H
 #define SOFTMAX_HALF_PIPELINE_H
 
@@ -23,10 +23,15 @@ typedef struct half_row {
 #define HALF_LEVEL 0
 #define HALF_NORMAL 1
 #define HALF_MOST 2
+#define HALF_LOG 3       /* log_softmax: (z - m) + minus_log, all of them normal numbers */
+#define HALF_LOG_SMALL 4 /* the same next to 0 */
 
 /* A row or block that waits for its results. */
 typedef struct late_half {
     const float *v;
+    const uint16_t *z; /* log_softmax; may be y */
+    float m;
+    float minus_log;
     uint16_t *y;
     int count;
     int care;  /* HALF_LEVEL, ... */
@@ -81,10 +86,32 @@ static ALWAYS_INLINE vf half_result(vf v, vf factor, int care) {
     return care == HALF_NORMAL ? vf_unbias_positive(w, vf_set(0x1p-62f), 64) : w;
 }
 
-/* Of a whole pair at v. */
-static ALWAYS_INLINE void late_half_step(const float *v, vf factor, uint16_t *y, int care, int streams, arithmetic kind) {
-    const vh both = vh_narrow(half_result(vf_load(v), factor, care), half_result(vf_load(v + VF_LANES), factor, care), kind);
-    streams ? vh_stream(y, both) : vh_store(y, both);
+static ALWAYS_INLINE vf half_log(vf z, vf m, vf minus_log) { return vf_add(vf_sub(z, m), minus_log); }
+
+/* Where a whole pair's results come from and go, and how. */
+typedef struct late_half_pair {
+    const float *v;
+    const uint16_t *z;
+    uint16_t *y;
+    vf factor, m, minus_log;
+} late_half_pair;
+
+static ALWAYS_INLINE void late_half_step(late_half_pair *p, int care, int streams, arithmetic kind) {
+    vf a, b;
+    vh both;
+    if (care == HALF_LOG) {
+        vh_load_wide(p->z, kind, &a, &b);
+        a = half_log(a, p->m, p->minus_log);
+        b = half_log(b, p->m, p->minus_log);
+        p->z += VH_LANES;
+    } else {
+        a = half_result(vf_load(p->v), p->factor, care);
+        b = half_result(vf_load(p->v + VF_LANES), p->factor, care);
+        p->v += VH_LANES;
+    }
+    both = vh_narrow(a, b, kind);
+    streams ? vh_stream(p->y, both) : vh_store(p->y, both);
+    p->y += VH_LANES;
 }
 
 /* -inf */
@@ -101,15 +128,17 @@ static ALWAYS_INLINE void half_rows_loop(half_row *row, int rows, int stores, co
         const uint16_t *z = row[i].z, *end = z + (row[i].count - 1) / VH_LANES * VH_LANES; /* the last pair may be a part */
         const int rest = row[i].count - (int)(end - z);
         ahead_lines ahead = row[i].ahead;
-        const float *late_v = late ? late[i].v : nowhere;
-        uint16_t *late_y = late ? late[i].y : NULL;
-        const vf factor = vf_set(late ? late[i].factor.hi : 0.0f);
+        late_half_pair its = {nowhere, NULL, NULL, p.magic, p.magic, p.magic};
+        if (late) {
+            const late_half_pair wanted = {late[i].v, late[i].z, late[i].y, vf_set(late[i].factor.hi), vf_set(late[i].m), vf_set(late[i].minus_log)};
+            its = wanted;
+        }
         p.magic = vf_set(row[i].magic);
         p.floors = vf_set(row[i].floor_score);
         vh_load_wide(z, kind, &x, &y);
         prefetch_next(&ahead);
         half_pipeline_pair(&p, x, y, v, stores, kind);
-        if (late) late_half_step(late_v, factor, late_y, care, streams, kind);
+        if (late) late_half_step(&its, care, streams, kind);
         if (i) row[i - 1].high = vi_sum(p.high);
         if (i) row[i - 1].low = vi_sum(p.low);
         p.high = p.low = vi_zero();
@@ -118,13 +147,13 @@ static ALWAYS_INLINE void half_rows_loop(half_row *row, int rows, int stores, co
             vh_load_wide(z, kind, &x, &y);
             prefetch_next(&ahead);
             half_pipeline_pair(&p, x, y, v, stores, kind);
-            if (late) late_half_step(late_v += VH_LANES, factor, late_y += VH_LANES, care, streams, kind);
+            if (late) late_half_step(&its, care, streams, kind);
             if (stores) v += VH_LANES;
         }
         prefetch_next(&ahead);
         vh_widen(vh_load_part(end, rest, half_nothing(kind)), kind, &x, &y);
         half_pipeline_pair(&p, x, y, v, stores, kind);
-        if (late) late_half_step(late_v + VH_LANES, factor, late_y + VH_LANES, care, streams, kind);
+        if (late) late_half_step(&its, care, streams, kind);
         if (stores) v += VH_LANES;
     }
     half_pipeline_pair(&p, p.floors, p.floors, v, stores, kind);
@@ -146,18 +175,22 @@ static NOINLINE void half_terms(half_row *row, int rows, int stores, arithmetic 
         stores ? half_rows_loop(row, rows, 1, NULL, 0, 0, ARITHMETIC_BFLOAT16) : half_rows_loop(row, rows, 0, NULL, 0, 0, ARITHMETIC_BFLOAT16);
 }
 
-/* Terms kept, and the results of as many rows before, all of which take the first one's care: LEVEL or NORMAL. */
+/* Terms, kept but for log_softmax, and the results of as many rows before, all of which take the first one's care: LEVEL, NORMAL or LOG. */
 static NOINLINE void half_terms_and_results(half_row *row, int rows, const late_half *late, int streams, arithmetic kind) {
-#define ROWS(its_care, its_kind) \
-    streams ? half_rows_loop(row, rows, 1, late, its_care, 1, its_kind) : half_rows_loop(row, rows, 1, late, its_care, 0, its_kind)
-    if (kind == ARITHMETIC_FLOAT16 && late->care == HALF_LEVEL)
-        ROWS(HALF_LEVEL, ARITHMETIC_FLOAT16);
-    else if (kind == ARITHMETIC_FLOAT16)
-        ROWS(HALF_NORMAL, ARITHMETIC_FLOAT16);
-    else if (late->care == HALF_LEVEL)
-        ROWS(HALF_LEVEL, ARITHMETIC_BFLOAT16);
+#define ROWS(its_care, its_kind)                                                              \
+    streams ? half_rows_loop(row, rows, its_care != HALF_LOG, late, its_care, 1, its_kind) \
+            : half_rows_loop(row, rows, its_care != HALF_LOG, late, its_care, 0, its_kind)
+#define ROWS_OF_CARE(its_kind)                                \
+    switch (late->care) {                                     \
+        case HALF_LEVEL: ROWS(HALF_LEVEL, its_kind); break;   \
+        case HALF_NORMAL: ROWS(HALF_NORMAL, its_kind); break; \
+        default: ROWS(HALF_LOG, its_kind); break;             \
+    }
+    if (kind == ARITHMETIC_FLOAT16)
+        ROWS_OF_CARE(ARITHMETIC_FLOAT16)
     else
-        ROWS(HALF_NORMAL, ARITHMETIC_BFLOAT16);
+        ROWS_OF_CARE(ARITHMETIC_BFLOAT16)
+#undef ROWS_OF_CARE
 #undef ROWS
 }
 

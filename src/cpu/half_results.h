@@ -28,15 +28,22 @@ static inline int half_care(const factor_float *f, double spread, arithmetic kin
 
 static ALWAYS_INLINE void half_results_loop(const late_half *late, int care, int streams, arithmetic kind) {
     const factor_float *f = &late->factor;
-    const vf hi = vf_set(f->hi), lo = vf_set(0.0f);
-    const float *v = late->v;
+    const vf hi = vf_set(f->hi), lo = vf_set(0.0f), m = vf_set(late->m), minus_log = vf_set(late->minus_log);
     uint16_t *y = late->y;
     for (int i = 0; i < late->count; i += VH_LANES) {
-        vf a = vf_load(v + i), b = vf_load(v + i + VF_LANES);
+        vf a, b;
         vh both;
-        a = care == HALF_MOST ? result_float(a, hi, lo, f, 0, 1) : half_result(a, hi, care);
-        b = care == HALF_MOST ? result_float(b, hi, lo, f, 0, 1) : half_result(b, hi, care);
-        both = vh_narrow(a, b, kind);
+        if (care == HALF_LOG) {
+            const int n = late->count - i < VH_LANES ? late->count - i : VH_LANES;
+            vh_widen(vh_load_part(late->z + i, n, 0), kind, &a, &b);
+            both = vh_narrow(half_log(a, m, minus_log), half_log(b, m, minus_log), kind);
+        } else {
+            a = vf_load(late->v + i);
+            b = vf_load(late->v + i + VF_LANES);
+            a = care == HALF_MOST ? result_float(a, hi, lo, f, 0, 1) : half_result(a, hi, care);
+            b = care == HALF_MOST ? result_float(b, hi, lo, f, 0, 1) : half_result(b, hi, care);
+            both = vh_narrow(a, b, kind);
+        }
         if (late->count - i < VH_LANES)
             vh_store_part(y + i, late->count - i, both);
         else
@@ -53,6 +60,7 @@ static NOINLINE void half_results(const late_half *late, int streams, arithmetic
     switch (late->care) {
     case HALF_LEVEL: RESULTS(HALF_LEVEL); break;
     case HALF_NORMAL: RESULTS(HALF_NORMAL); break;
+    case HALF_LOG: RESULTS(HALF_LOG); break;
     default: RESULTS(HALF_MOST); break;
     }
 #undef RESULTS
@@ -67,8 +75,18 @@ static NOINLINE void unusual_half_results(const late_half *late, arithmetic kind
     scatter_float((char *)late->y, bfloat16 ? ELEMENT_BFLOAT16 : ELEMENT_FLOAT16, 2, late->count, v);
 }
 
+/* Results that may round to 0. */
+static NOINLINE void small_half_logs(const late_half *late, arithmetic kind) {
+    float z[SOFTMAX_BLOCK_COLUMNS] __attribute__((aligned(64)));
+    const element type = kind == ARITHMETIC_BFLOAT16 ? ELEMENT_BFLOAT16 : ELEMENT_FLOAT16;
+    gather_float((const char *)late->z, type, 2, late->count, z);
+    log_row_float(z, late->count, late->m, late->minus_log, late->y, type, 0, NULL);
+}
+
 static void finish_half(const late_half *late, int streams, arithmetic kind) {
-    if (late->place)
+    if (late->care == HALF_LOG_SMALL)
+        small_half_logs(late, kind);
+    else if (late->place)
         unusual_half_results(late, kind);
     else
         half_results(late, streams && (uintptr_t)late->y % 64 == 0, kind);
@@ -76,19 +94,24 @@ static void finish_half(const late_half *late, int streams, arithmetic kind) {
 
 /* Whether they may be written within the loop of the next row's terms. */
 static inline int half_may_wait(const late_half *late, const half_row *next, int streams) {
-    return late->care != HALF_MOST && !late->place && late->count % VH_LANES == 0 && next->count == late->count && !(streams && (uintptr_t)late->y % 64);
+    const int lines = late->count % VH_LANES == 0 && next->count == late->count && !(streams && (uintptr_t)late->y % 64);
+    return lines && late->care != HALF_MOST && late->care != HALF_LOG_SMALL && !late->place;
 }
 
+/* A row of log_softmax. */
+static inline int half_log_care(float minus_log) { return minus_log <= -0x1p-13f ? HALF_LOG : HALF_LOG_SMALL; }
+
 /* Terms of rows or blocks in turn with the results of as many of the same lengths (NULL: none) whose values are where these terms go. */
-static void half_terms_in_turn(half_row *row, int rows, const late_half *late, int streams, arithmetic kind) {
-    if (!late) half_terms(row, rows, 1, kind);
+static void half_terms_in_turn(half_row *row, int rows, int stores, const late_half *late, int streams, arithmetic kind) {
+    if (!late) half_terms(row, rows, stores, kind);
     for (int i = 0, more; late && i < rows; i += more) {
-        for (more = 0; i + more < rows && late[i + more].care == late[i].care && half_may_wait(&late[i + more], &row[i + more], streams);) more++;
+        for (more = 0; i + more < rows && half_may_wait(&late[i + more], &row[i + more], streams); more++)
+            if (late[i + more].care != late[i].care) break;
         if (more) {
             half_terms_and_results(&row[i], more, &late[i], streams, kind);
         } else {
             finish_half(&late[i], streams, kind);
-            half_terms(&row[i], more = 1, 1, kind);
+            half_terms(&row[i], more = 1, stores, kind);
         }
     }
 }

@@ -1,5 +1,5 @@
-/* softmax of contiguous rows of 16-bit elements, of one block each, into the same type: as block_rows.h groups of rows are read out together, but no row
- * is widened into memory. The bits are forward.h's. Included after block_types.h. */
+/* softmax and log_softmax of contiguous rows of 16-bit elements, of one block each, into the same type: as block_rows.h groups of rows are read out together,
+ * but no row is widened into memory. The bits are forward.h's. Included after block_types.h. */
 #ifndef SOFTMAX_HALF_ROWS_H
 #define SOFTMAX_HALF_ROWS_H
 
@@ -51,7 +51,9 @@ static int find_half_tops(half_group *g, lanes_float *s, const softmax_job *job)
 }
 
 static void half_factors(half_group *g, const lanes_float *s, const softmax_job *job, const float *kept) {
-    float hi[VF_LANES], cut[VF_LANES], most[VF_LANES];
+    const int want_log = job->op == OPERATION_LOG_SOFTMAX;
+    float hi[VF_LANES], cut[VF_LANES], most[VF_LANES], minus_log[VF_LANES];
+    vf_store(minus_log, s->minus_log);
     vf_store(hi, s->factor_hi);
     vf_store(cut, s->cut);
     vf_store(most, s->most);
@@ -61,7 +63,10 @@ static void half_factors(half_group *g, const lanes_float *s, const softmax_job 
         late->v = kept + i * half_pitch((int)job->columns);
         late->y = half_row_out(job, g->row + i);
         late->count = (int)job->columns;
-        late->care = half_care(&f, (double)g->first[i] - (double)g->least[i], job->kind);
+        late->z = half_row_in(job, g->row + i);
+        late->m = g->first[i];
+        late->minus_log = minus_log[i];
+        late->care = want_log ? half_log_care(minus_log[i]) : half_care(&f, (double)g->first[i] - (double)g->least[i], job->kind);
         late->factor = f;
         late->row = NULL;
         late->place = NULL;
@@ -87,13 +92,13 @@ static void sum_half_group(half_group *g, lanes_float *s, const softmax_job *job
         row[i] = its;
         prefetch_ends(ahead, columns * 2);
     }
-    half_terms_in_turn(row, g->rows, before ? before->late : NULL, streams, job->kind);
+    half_terms_in_turn(row, g->rows, job->op == OPERATION_SOFTMAX, before ? before->late : NULL, streams, job->kind);
     for (int i = 0; i < g->rows; i++) {
         high[i] = row[i].high;
         low[i] = row[i].low;
     }
     lane_terms_end_float(s, &terms, high, low);
-    read_lanes_float(s, 1, job->kind, LANE_FACTOR);
+    read_lanes_float(s, 1, job->kind, lane_want_of_float(job->op));
     half_factors(g, s, job, kept);
 }
 

@@ -55,8 +55,8 @@ static inline void vh_in_order(const float *pair, arithmetic kind, float *to) {
 /* Numbers that are not NaN and round to no -0, to nearest even; bfloat16's are 0 or from the smallest normal number on. */
 static ALWAYS_INLINE vh vh_narrow(vf x, vf y, arithmetic kind) {
     if (kind == ARITHMETIC_FLOAT16) {
-        const int nearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
-        return _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtps_ph(x, nearest)), _mm512_cvtps_ph(y, nearest), 1);
+        const __m256i low = _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+        return _mm512_inserti64x4(_mm512_castsi256_si512(low), _mm512_cvtps_ph(y, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC), 1);
     } else {
         /* what is cut off, the last bit that is kept beside it, rounds up where it is above a half */
         const vh odd = vh_set(1), half = vh_set(0x8000), upper = _mm512_set1_epi32((int)0xffff0000);

@@ -313,6 +313,29 @@ static void rows_that_wait(const char *isa)
         }
 }
 
+/* Rows of 16-bit types without options: results within the loop of the next rows' terms and not, whole lines and not, last blocks shorter than a vector; and
+ * so many rows that some of their largest results are next to where two numbers' roundings part. */
+static void half_rows(const char *isa)
+{
+    static const int64_t widths[] = {80, 96, 256, 1000, 1024, 1040, 1056, 2048, 3072, 3104, 20480};
+    problem p;
+    for (int i = 0; i < 11; i++)
+        for (int again = 0; again < 8; again++) {
+            choose(&p);
+            p.in = p.out = float_format_of(again % 2 ? SOFTMAX_FLOAT16 : SOFTMAX_BFLOAT16);
+            p.ordinary = again % 4 < 2;
+            p.operation = again / 4;
+            p.in_place = below(3) == 0;
+            p.given = PLAIN;
+            p.gap = 0;
+            p.streaming = below(2) ? SOFTMAX_STREAMING_ALWAYS : SOFTMAX_STREAMING_CHOOSE;
+            p.outer = i == 1 && again < 4 ? 2500 : widths[i] > 4096 ? 5 : 37;
+            p.inner = 1;
+            p.columns = widths[i];
+            compare(&p, isa);
+        }
+}
+
 /* Short float32 rows without options, more than a few groups of lanes: whole batches of ordinary rows, some with others among them. */
 static void short_batches(const char *isa)
 {
@@ -370,6 +393,7 @@ int main(int argc, char **argv)
         short_batches(isa);
         long_rows(isa);
         rows_that_wait(isa);
+        half_rows(isa);
         strips(isa, rounds);
         printf("isa %s: compared\n", isa);
     }
