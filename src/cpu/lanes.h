@@ -227,30 +227,45 @@ static void NAME(lanes_terms_apart)(NAME(lanes) *s, REAL *tile, int count, VECTO
     s->low = I(load)(low);
 }
 
-/* From the two largest to the terms. What the caller wants next is prefetched meanwhile, a line a column. */
-APART void NAME(lanes_sum)(NAME(lanes) *s, const softmax_job *job, REAL *tile, const REAL *lows, int count, int keep, const char *ahead, int64_t stride) {
-    VECTOR zero = V(set)(0), magics, floors;
-    INTEGERS high = I(zero)(), low = high, fixed;
-    arithmetic kind = job->kind;
-    s->first = V(add)(s->first, zero);
-    if (vm_any(V(or_nan)(V(or_at_least)(vm_none(), V(abs)(s->first), V(set)(WIDE_FROM)), s->sum)))
-        NAME(lanes_classify)(s, job, tile, lows != NULL, count);
-    if (lows) NAME(lanes_first_low)(s, tile, lows, count);
+/* Some lane is not a usual one: large, infinite, or NaN. */
+static inline int NAME(lanes_are_unusual)(const NAME(lanes) *s) {
+    return vm_any(V(or_nan)(V(or_at_least)(vm_none(), V(abs)(s->first), V(set)(WIDE_FROM)), s->sum));
+}
+
+/* What terms of lanes are relative to, and their digits' sums so far, the maxima's with them. */
+typedef struct NAME(lane_sums) {
+    VECTOR magics;
+    VECTOR floors;
+    INTEGERS high;
+    INTEGERS low;
+    INTEGERS top_high; /* the maxima's digits */
+    INTEGERS top_low;
+} NAME(lane_sums);
+
+/* From the two largest to what terms are relative to. */
+static ALWAYS_INLINE void NAME(lane_sums_begin)(NAME(lanes) *s, NAME(lane_sums) *t) {
     s->kb = NAME(lanes_exponent)(s);
-    magics = V(sub)(V(set)(MAGIC + SOFTMAX_BIAS), s->kb);
-    floors = NAME(floor_vector)(s->kb);
-    if (s->wide) {
-        NAME(lanes_terms_apart)(s, tile, count, magics, floors, keep, kind);
-        return;
-    }
-    s->top = NAME(term_vector)(s->first, s->first_low, magics, kind, &high, &low); /* the maximum's digits are taken out again */
-#define TERMS(its_kind)                                                                                           \
-    if (lows)                                                                                                     \
-        NAME(lanes_terms_loop)(tile, lows, count, magics, floors, keep, its_kind, &s->high, &s->low, ahead, stride); \
-    else if (keep)                                                                                                \
-        NAME(lanes_terms_loop)(tile, NULL, count, magics, floors, 1, its_kind, &s->high, &s->low, ahead, stride); \
-    else                                                                                                          \
-        NAME(lanes_terms_loop)(tile, NULL, count, magics, floors, 0, its_kind, &s->high, &s->low, ahead, stride)
+    t->magics = V(sub)(V(set)(MAGIC + SOFTMAX_BIAS), s->kb);
+    t->floors = NAME(floor_vector)(s->kb);
+    t->high = t->low = t->top_high = t->top_low = I(zero)();
+}
+
+static ALWAYS_INLINE void NAME(lane_sums_end)(NAME(lanes) *s, const NAME(lane_sums) *t, int count) {
+    const INTEGERS high = I(set)((BITS)(count - 1) * NAME(bits_of)(HIGH_MAGIC)), low = I(set)((BITS)(count - 1) * NAME(bits_of)(LOW_MAGIC));
+    s->high = I(sub)(I(sub)(t->high, t->top_high), high); /* the maximum's digits are taken out again */
+    s->low = I(sub)(I(sub)(t->low, t->top_low), low);
+}
+
+/* The terms of `count` columns, kept where `keep`. What the caller wants next is prefetched meanwhile, a line a column. */
+APART void NAME(lanes_terms)(NAME(lane_sums) *t, REAL *tile, const REAL *lows, int count, int keep, arithmetic kind, const char *ahead, int64_t stride) {
+    INTEGERS high, low;
+#define TERMS(its_kind)                                                                                             \
+    if (lows)                                                                                                       \
+        NAME(lanes_terms_loop)(tile, lows, count, t->magics, t->floors, keep, its_kind, &high, &low, ahead, stride); \
+    else if (keep)                                                                                                  \
+        NAME(lanes_terms_loop)(tile, NULL, count, t->magics, t->floors, 1, its_kind, &high, &low, ahead, stride);   \
+    else                                                                                                            \
+        NAME(lanes_terms_loop)(tile, NULL, count, t->magics, t->floors, 0, its_kind, &high, &low, ahead, stride)
     if (sizeof(REAL) == 8) {
         TERMS(ARITHMETIC_64);
     } else if (kind == ARITHMETIC_FLOAT16) {
@@ -261,10 +276,24 @@ APART void NAME(lanes_sum)(NAME(lanes) *s, const softmax_job *job, REAL *tile, c
         TERMS(ARITHMETIC_32);
     }
 #undef TERMS
-    fixed = I(set)((BITS)(count - 1) * NAME(bits_of)(HIGH_MAGIC));
-    s->high = I(sub)(I(sub)(s->high, high), fixed);
-    fixed = I(set)((BITS)(count - 1) * NAME(bits_of)(LOW_MAGIC));
-    s->low = I(sub)(I(sub)(s->low, low), fixed);
+    t->high = I(add)(t->high, high);
+    t->low = I(add)(t->low, low);
+}
+
+/* From the two largest to the terms. */
+static void NAME(lanes_sum)(NAME(lanes) *s, const softmax_job *job, REAL *tile, const REAL *lows, int count, int keep, const char *ahead, int64_t stride) {
+    NAME(lane_sums) t;
+    s->first = V(add)(s->first, V(set)(0));
+    if (NAME(lanes_are_unusual)(s)) NAME(lanes_classify)(s, job, tile, lows != NULL, count);
+    if (lows) NAME(lanes_first_low)(s, tile, lows, count);
+    NAME(lane_sums_begin)(s, &t);
+    if (s->wide) {
+        NAME(lanes_terms_apart)(s, tile, count, t.magics, t.floors, keep, job->kind);
+        return;
+    }
+    s->top = NAME(term_vector)(s->first, s->first_low, t.magics, job->kind, &t.top_high, &t.top_low);
+    NAME(lanes_terms)(&t, tile, lows, count, keep, job->kind, ahead, stride);
+    NAME(lane_sums_end)(s, &t, count);
 }
 
 /* log_values_low of one column. */

@@ -36,6 +36,12 @@ static inline void skip_places(const softmax_job *job, place *p, int count) {
     for (int i = 0; i < count; i++) next_place(job, p);
 }
 
+/* The same where the rows passed are neighbours in the last dimension. */
+static inline void pass_places(const softmax_job *job, place *p, int64_t count) {
+    p->coordinate[job->dimensions - 1] += count - 1;
+    next_place(job, p);
+}
+
 static inline char *row_address(const softmax_job *job, const operand *a, const place *p) {
     char *address = a->data;
     if (!address) return NULL;

@@ -1,6 +1,7 @@
 /* An axis that is not the last: LANES neighbours in memory are LANES rows, one per lane (lanes.h), so that nothing is transposed. A strip is a
  * few such groups, wide enough for whole lines of the cache; its scores are read once into a tile, in L2 if they fit, become terms there, and
- * are written once. Rows longer than that are read a second time instead. A template like block.h. */
+ * are written once: rows of one block three strips at a time (strip_turns.h), longer ones strip by strip (strips_long.h). Rows longer than L2 holds
+ * are read a second time instead. A template like block.h. */
 
 #if !defined(STRIP_GROUPS)
 #define STRIP_GROUPS 4
@@ -11,10 +12,8 @@
 
 typedef struct NAME(strip) {
     const softmax_job *job;
-    int64_t row; /* of lane 0 */
     const char *x; /* of lane 0, column 0 */
     char *out;
-    const char *next; /* x of the next strip */
     const char *mask; /* as x, or NULL */
     const char *bias;
     int limited;
@@ -115,9 +114,8 @@ static void NAME(strip_block)(NAME(strip) *s, NAME(lanes) *lanes, int64_t first,
         }
     }
     for (int u = 0; u < s->groups; u++) {
-        const char *ahead = s->next ? s->next + u * 64 : (const char *)s->tile; /* else nothing new */
         const int64_t at = u * s->pitch + to * LANES;
-        NAME(lanes_sum)(&lanes[u], s->job, s->tile + at, s->lows ? s->lows + at : NULL, count, keep, ahead, s->next ? s->job->x.column_stride : 0);
+        NAME(lanes_sum)(&lanes[u], s->job, s->tile + at, s->lows ? s->lows + at : NULL, count, keep, (const char *)s->tile, 0); /* nothing is fetched */
     }
 }
 
@@ -169,7 +167,7 @@ APART void NAME(strip_results)(const NAME(strip) *s, const NAME(lanes) *lanes, i
     }
 }
 
-/* Rows of one block. */
+/* Rows of one block, whatever they hold. */
 static void NAME(strip_short)(NAME(strip) *s) {
     const softmax_job *job = s->job;
     NAME(lanes) lanes[STRIP_GROUPS];
@@ -187,20 +185,15 @@ static void NAME(strip_short)(NAME(strip) *s) {
 }
 #include "strips_long.h"
 
-/* Rows [row, row + lanes) of the job, neighbours in memory, of those up to `last`. */
-static void NAME(one_strip)(NAME(strip) *s, int64_t row, int64_t last, const place *p, int lanes) {
+#include "strip_turns.h"
+
+/* The strip of `lanes` rows from p on, neighbours in memory. */
+static void NAME(strip_at)(NAME(strip) *s, const place *p, int lanes) {
     const softmax_job *job = s->job;
-    s->row = row;
     s->x = row_address(job, &job->x, p);
     s->mask = row_address(job, &job->mask, p);
     s->bias = row_address(job, &job->bias, p);
     s->out = row_address(job, &job->out, p);
-    s->next = NULL;
-    if (row + lanes < last && job->columns <= SOFTMAX_BLOCK_COLUMNS) {
-        place q = *p;
-        skip_places(job, &q, lanes);
-        s->next = row_address(job, &job->x, &q);
-    }
     s->lanes = lanes;
     s->groups = (lanes + LANES - 1) / LANES;
     memset(s->far, 0, sizeof s->far);
@@ -211,26 +204,41 @@ static void NAME(one_strip)(NAME(strip) *s, int64_t row, int64_t last, const pla
             if (i < lanes) next_place(job, &q);
         }
     }
-    if (job->columns <= SOFTMAX_BLOCK_COLUMNS)
-        NAME(strip_short)(s);
-    else
+}
+
+/* Rows that were left out, of a strip whose first is `row`. They take the tile's memory. */
+static void NAME(strip_far_rows)(const NAME(strip) *s, int64_t row) {
+    for (int i = 0; i < s->lanes; i++)
+        if (s->far[i / LANES] >> i % LANES & 1) NAME(forward_rows)(s->job, row + i, row + i + 1);
+}
+
+/* Strips of rows of many blocks, one after another. */
+static void NAME(strips_alone)(NAME(strip) *s, int64_t first, int64_t last, int64_t groups) {
+    const softmax_job *job = s->job;
+    const int d = job->dimensions - 1;
+    place p = place_of_row(job, first);
+    for (int64_t row = first; row < last;) {
+        int64_t run = job->shape[d] - p.coordinate[d] < last - row ? job->shape[d] - p.coordinate[d] : last - row;
+        int lanes = (int)(run < groups * LANES ? run : groups * LANES);
+        NAME(strip_at)(s, &p, lanes);
         NAME(strip_long)(s);
-    for (int i = 0; i < lanes; i++)
-        if (s->far[i / LANES] >> i % LANES & 1) NAME(forward_rows)(job, row + i, row + i + 1); /* takes the tile's memory */
+        NAME(strip_far_rows)(s, row);
+        row += lanes;
+        pass_places(job, &p, lanes);
+    }
 }
 
 static void NAME(strips)(const softmax_job *job, int64_t first, int64_t last) {
     NAME(strip) s;
-    place p = place_of_row(job, first);
-    const int d = job->dimensions - 1;
-    const int64_t bytes = job->columns * LANES * (int64_t)sizeof(REAL) * (NAME(has_low_parts)(job) ? 2 : 1);
+    const int parts = NAME(has_low_parts)(job) ? 2 : 1, turns = job->columns <= SOFTMAX_BLOCK_COLUMNS;
+    const int64_t bytes = job->columns * LANES * (int64_t)sizeof(REAL) * parts * (turns ? 2 : 1);
     const int64_t fit = softmax_cpu_scratch_bytes() / bytes; /* all of it: a strip of few lines costs more than a tile that pushes others out */
     int64_t groups = fit < STRIP_GROUPS ? fit : STRIP_GROUPS;
     if (groups < 1) groups = STRIP_GROUPS; /* block by block then */
     s.job = job;
     s.pitch = (fit < 1 ? SOFTMAX_BLOCK_COLUMNS : job->columns) * LANES;
     s.tile = (REAL *)softmax_cpu_scratch();
-    s.lows = NAME(has_low_parts)(job) ? s.tile + groups * s.pitch : NULL;
+    s.lows = parts == 2 ? s.tile + groups * s.pitch * (turns ? 2 : 1) : NULL;
     s.limited = job->lengths.data != NULL;
     s.plain = !s.lows && !s.limited && !job->mask.data && job->softcap == 0.0;
     s.streams = softmax_cpu_streams(job);
@@ -238,14 +246,9 @@ static void NAME(strips)(const softmax_job *job, int64_t first, int64_t last) {
         NAME(forward_rows)(job, first, last);
         return;
     }
-    for (int64_t row = first; row < last;) {
-        int64_t run = job->shape[d] - p.coordinate[d];
-        int lanes;
-        if (run > last - row) run = last - row;
-        lanes = (int)(run < groups * LANES ? run : groups * LANES);
-        NAME(one_strip)(&s, row, last, &p, lanes);
-        row += lanes;
-        skip_places(job, &p, lanes);
-    }
+    if (turns) /* which have room in SCRATCH_LEAST */
+        NAME(strips_in_turns)(&s, first, last, (int)groups);
+    else
+        NAME(strips_alone)(&s, first, last, groups);
     if (s.streams) stream_end();
 }

@@ -59,6 +59,34 @@ static inline void piped_rows_and_logs_double(term_row_double *row, int rows, co
     (void)row, (void)rows, (void)log, (void)streams;
 }
 
+/* Vectors that lie one after another, a row in each lane. */
+typedef struct term_piece_float {
+    const float *z;
+    float *v; /* may be z */
+    int vectors;
+    vf magics;
+    vf floors;
+    vi *high; /* to which digits are added */
+    vi *low;
+    ahead_lines ahead;
+} term_piece_float;
+
+typedef struct term_piece_double {
+    const double *z;
+    double *v;
+    int vectors;
+    vd magics;
+    vd floors;
+    vl *high;
+    vl *low;
+    ahead_lines ahead;
+} term_piece_double;
+
+static inline int piped_pieces_double(const term_piece_double *piece, int pieces, int stores, arithmetic kind) {
+    (void)piece, (void)pieces, (void)stores, (void)kind;
+    return 0;
+}
+
 #if defined(VECTOR_PIPELINE)
 
 #define PIPELINE_STAGES 5
@@ -226,6 +254,56 @@ static ALWAYS_INLINE void piped_rows_loop(term_row_float *row, int rows, int sto
     }
 }
 
+/* Pieces one after another, as piped_rows. */
+static ALWAYS_INLINE void piped_pieces_loop(const term_piece_float *piece, int pieces, int stores) {
+    static const float nothing[4 * VF_LANES];
+    float nowhere[4 * VF_LANES], *v = nowhere;
+    const int step = VF_LANES, stored = stores ? VF_LANES : 0;
+    term_pipeline p;
+    p.magic = p.floors = vf_set(0.0f);
+    p.t1 = p.r1 = p.low1 = p.rr1 = p.s2 = p.p2 = p.rr2 = p.r2 = p.low2 = p.s3 = p.w3 = p.q3 = p.r3 = p.s4 = p.w4 = p.r4 = p.a4 = vf_set(0.0f);
+    p.high = p.low = vi_zero();
+    for (int i = 0; i <= pieces; i++) { /* at `pieces` nothing enters, for the last to leave */
+        const term_piece_float *its = i < pieces ? &piece[i] : NULL;
+        const float *z = its ? its->z : nothing, *end = its ? z + its->vectors * step : z;
+        ahead_lines ahead = {(uintptr_t)nothing, 0};
+        if (its) {
+            ahead = its->ahead;
+            p.magic = vf_add(its->magics, vf_set(127.0f));
+            p.floors = its->floors;
+        }
+        for (int j = 0; j < 4; j++) prefetch_next(&ahead);
+        term_pipeline_step(&p, vf_load(z), v, stored, 0, 4);
+        term_pipeline_step(&p, vf_load(z + step), v + step, stored, 0, 4);
+        term_pipeline_step(&p, vf_load(z + 2 * step), v + 2 * step, stored, 0, 4);
+        if (i) *piece[i - 1].high = p.high;
+        p.high = its ? *its->high : vi_zero();
+        v = stores && its ? its->v : nowhere;
+        term_pipeline_step(&p, vf_load(z + 3 * step), v, stored, 0, 4);
+        if (i) *piece[i - 1].low = p.low;
+        p.low = its ? *its->low : vi_zero();
+        if (stores) v += step;
+        for (z += 4 * step; z < end; z += step) {
+            prefetch_next(&ahead);
+            term_pipeline_step(&p, vf_load(z), v, stored, 0, 4);
+            if (stores) v += step;
+        }
+    }
+}
+
+static NOINLINE void piped_pieces(const term_piece_float *piece, int pieces, int stores) {
+    stores ? piped_pieces_loop(piece, pieces, 1) : piped_pieces_loop(piece, pieces, 0);
+}
+
+/* 0 where this set, kind or length has no such form. */
+static inline int piped_pieces_float(const term_piece_float *piece, int pieces, int stores, arithmetic kind) {
+    if (kind != ARITHMETIC_32) return 0;
+    for (int i = 0; i < pieces; i++)
+        if (piece[i].vectors < PIPELINE_STAGES - 1) return 0;
+    piped_pieces(piece, pieces, stores);
+    return 1;
+}
+
 #define PIPED_ROW_LEAST (3 * VF_LANES + 1) /* columns: three whole vectors after the first to enter */
 
 static NOINLINE void piped_rows(term_row_float *row, int rows, int stores) {
@@ -242,6 +320,11 @@ static NOINLINE void piped_rows_and_logs_float(term_row_float *row, int rows, co
 }
 
 #else
+
+static inline int piped_pieces_float(const term_piece_float *piece, int pieces, int stores, arithmetic kind) {
+    (void)piece, (void)pieces, (void)stores, (void)kind;
+    return 0;
+}
 
 static inline void piped_rows_and_logs_float(term_row_float *row, int rows, const late_log_float *logs, int streams) {
     (void)row, (void)rows, (void)logs, (void)streams;
