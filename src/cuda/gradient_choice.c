@@ -98,7 +98,7 @@ static int can_record(const softmax_job *job)
 }
 
 /* How rows come: docs/results. A stream of rows hides exchanges and long chains of instructions; what many short-lived thread blocks ask for lies
- * closer together in memory. */
+ * closer together in memory, which is worth more to backwards of float32. */
 static void choose_turns(const softmax_job *job, const cuda_device *device, cuda_shape *shape)
 {
     int loss = job->op == OPERATION_CROSS_ENTROPY, wide = job->x.type == ELEMENT_FLOAT32;
@@ -114,7 +114,7 @@ static void choose_turns(const softmax_job *job, const cuda_device *device, cuda
     if (loss || shape->cluster > 1)
         shape->stages = loss || wide ? 1 : 2;
     else
-        shape->stages = !wide || shape->warps >= 4;
+        shape->stages = !wide;
 }
 
 int softmax_cuda_choose_gradient(const softmax_job *job, const cuda_device *device, cuda_kernel wanted,

@@ -294,9 +294,11 @@ static void by_turns(void)
         int warps, cluster, stages, turns, records;
     } on_h200[] = {
         {OPERATION_SOFTMAX_BACKWARD, ELEMENT_FLOAT32, 1024, 0, SOFTMAX_NONE, 1, 1, 0, 1, 0},
-        {OPERATION_SOFTMAX_BACKWARD, ELEMENT_FLOAT32, 4096, 0, SOFTMAX_NONE, 4, 1, 1, 1, 0},
+        {OPERATION_SOFTMAX_BACKWARD, ELEMENT_FLOAT32, 4096, 0, SOFTMAX_NONE, 4, 1, 0, 1, 0},
         {OPERATION_SOFTMAX_BACKWARD, ELEMENT_FLOAT32, 3072, 0, SOFTMAX_NONE, 3, 1, 0, 1, 0},
-        {OPERATION_SOFTMAX_BACKWARD, ELEMENT_FLOAT32, 8192, 0, SOFTMAX_NONE, 8, 1, 1, 1, 0},
+        {OPERATION_LOG_SOFTMAX_BACKWARD, ELEMENT_FLOAT32, 16384, 0, SOFTMAX_NONE, 16, 1, 0, 1, 0},
+        {OPERATION_SOFTMAX_BACKWARD, ELEMENT_BFLOAT16, 8192, 0, SOFTMAX_NONE, 8, 1, 1, 1, 0},
+        {OPERATION_SOFTMAX_BACKWARD, ELEMENT_BFLOAT16, 16384, 0, SOFTMAX_NONE, 16, 1, 1, 1, 0},
         {OPERATION_SOFTMAX_BACKWARD, ELEMENT_FLOAT32, 8192, 1, SOFTMAX_NONE, 8, 1, 0, 1, 0}, /* not of whole vectors */
         {OPERATION_LOG_SOFTMAX_BACKWARD, ELEMENT_FLOAT32, 131072, 0, SOFTMAX_NONE, 16, 8, 1, 4, 0},
         {OPERATION_LOG_SOFTMAX_BACKWARD, ELEMENT_BFLOAT16, 1024, 0, SOFTMAX_NONE, 1, 1, 1, 1, 0},
@@ -333,7 +335,7 @@ static void by_code(void)
     cuda_shape shape;
     EXPECT(job, with_code_for_80, CUDA_ANY_KERNEL, "online", 1, 0, 0);
     EXPECT(job, later, CUDA_ANY_KERNEL, "cluster", 1, 16, 2);
-    job = contiguous(OPERATION_SOFTMAX_BACKWARD, ELEMENT_FLOAT32, 1000, 8192, 0);
+    job = contiguous(OPERATION_SOFTMAX_BACKWARD, ELEMENT_BFLOAT16, 1000, 8192, 0);
     job.dy = job.x;
     CHECK(softmax_cuda_choose(&job, &with_code_for_80, CUDA_ANY_KERNEL, &shape) && shape.stages == 0, "a stream, by code for 8.0");
     CHECK(softmax_cuda_capability(86, 90) == 86, "8.6 with code for it");
