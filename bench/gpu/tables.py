@@ -158,7 +158,16 @@ class Bench:
     def backward(self, widths, log):
         name = ("log_softmax" if log else "softmax") + "_backward"
         for dtype in self.types:
-            self.table(name, name, dtype, (self.backward_case(dtype, columns, log) for columns in widths), 3)
+            self.table(name, name, dtype, self.backward_cases(dtype, widths, log), 3)
+
+    def backward_cases(self, dtype, widths, log):
+        for columns in widths:
+            case = self.backward_case(dtype, columns, log)
+            dy = self.matrix(0, dtype, case[0], columns)[:64]
+            before = dy.clone()
+            yield case
+            if not torch.equal(dy, before):  # or all time gradients of gradients, which become 0
+                raise RuntimeError(f"a candidate wrote over dy, {columns} columns")
 
     def backward_case(self, dtype, columns, log):
         total = (1 << 30) if dtype == torch.float32 else (1 << 29)
@@ -171,7 +180,7 @@ class Bench:
         for kernel in self.rungs:
             candidates[f"{OURS} {kernel}"] = self.library.call(name, [y, x, dx], kernel=kernel)
         candidates["PyTorch"] = rivals.torch_backward(y, x, dx, log)
-        candidates["cuDNN"] = rivals.cudnn(y, x, log, dx)
+        candidates["cuDNN"] = rivals.cudnn(y, dx, log, x)
         return rows, columns, candidates, {}, None
 
     # ---- Cross-entropy ----------------------------------------------------------------------------------------------
