@@ -93,9 +93,9 @@ static void finish_half(const late_half *late, int streams, arithmetic kind) {
 }
 
 /* Whether they may be written within the loop of the next row's terms. */
-static inline int half_may_wait(const late_half *late, const half_row *next, int streams) {
-    const int lines = late->count % VH_LANES == 0 && next->count == late->count && !(streams && (uintptr_t)late->y % 64);
-    return lines && late->care != HALF_MOST && late->care != HALF_LOG_SMALL && !late->place;
+static inline int half_may_wait(const late_half *late, const half_row *next) {
+    const int pairs = late->count % VH_LANES == 0 && next->count == late->count;
+    return pairs && late->care != HALF_MOST && late->care != HALF_LOG_SMALL && !late->place;
 }
 
 /* A row of log_softmax. */
@@ -105,10 +105,11 @@ static inline int half_log_care(float minus_log) { return minus_log <= -0x1p-13f
 static void half_terms_in_turn(half_row *row, int rows, int stores, const late_half *late, int streams, arithmetic kind) {
     if (!late) half_terms(row, rows, stores, kind);
     for (int i = 0, more; late && i < rows; i += more) {
-        for (more = 0; i + more < rows && half_may_wait(&late[i + more], &row[i + more], streams); more++)
-            if (late[i + more].care != late[i].care) break;
+        const uintptr_t beyond = (uintptr_t)late[i].y % 64;
+        for (more = 0; i + more < rows && half_may_wait(&late[i + more], &row[i + more]); more++)
+            if (late[i + more].care != late[i].care || (uintptr_t)late[i + more].y % 64 != beyond) break;
         if (more) {
-            half_terms_and_results(&row[i], more, &late[i], streams, kind);
+            half_terms_and_results(&row[i], more, &late[i], streams && beyond == 0, kind);
         } else {
             finish_half(&late[i], streams, kind);
             half_terms(&row[i], more = 1, stores, kind);
