@@ -93,7 +93,8 @@ static __device__ __forceinline__ uint32_t largest_exponent(const piece<TYPE, VE
 
 #define LEAST_PRODUCT 27u    /* exponent fields of floats: 2^-100 */
 #define MOST_PRODUCT 253u    /* products toward zero stop at the largest float */
-#define LEAST_OF_HALVES 91u  /* 2^-36: what a float product of 16-bit numbers loses below 2^-126 is below both digits */
+#define LEAST_OF_BFLOAT16 83u /* 2^-44: a float product of bfloat16 numbers loses something below 2^-134 alone, which both digits have as 0 */
+#define LEAST_OF_FLOAT16 91u  /* 2^-36; float16's products are exact floats of any size, but a kernel without the other way is slower (docs/results) */
 
 /* dy of columns that do not count becomes 0. */
 template <int TYPE, int VECTORS> static __device__ __forceinline__ void leave_out_missing(const piece<TYPE, VECTORS> &y, piece<TYPE, VECTORS> &dy) {
@@ -127,7 +128,7 @@ static __device__ __forceinline__ block_digits sum_block(piece<TYPE, VECTORS> &y
         e = (int)field - 1023;
         if (largest < 0x7f800000u) largest = field != 0;
     } else if (!LOG && TYPE != ELEMENT_FLOAT32) {
-        exact_in_float = __all_sync(EVERY_LANE, largest >> 23 >= LEAST_OF_HALVES);
+        exact_in_float = __all_sync(EVERY_LANE, largest >> 23 >= (TYPE == ELEMENT_BFLOAT16 ? LEAST_OF_BFLOAT16 : LEAST_OF_FLOAT16));
     }
     if (LOG && largest < 0x00800000u && largest != 0) e = (int)(31 - __clz((int)largest)) - 149; /* subnormal */
     if (largest >= 0x7f800000u) {
@@ -183,7 +184,9 @@ static __device__ __forceinline__ void store_any_gradient(const piece<TYPE, VECT
     }
 }
 
-template <bool LOG, int TYPE, int VECTORS>
+/* KEPT: by ordinary stores; else with the hint that nobody reads the results again. Which is faster was measured (docs/results): ordinary ones for a
+ * stream's softmax. */
+template <bool LOG, bool KEPT, int TYPE, int VECTORS>
 static __device__ __forceinline__ void store_gradient(const piece<TYPE, VECTORS> &y, const piece<TYPE, VECTORS> &dy, const gradient_of_sum<float> &g,
                                                       const row_range &range, uint32_t flags, char *row, const row_shape &shape, bool as_float, int first, int lane, int lanes) {
     const bool capped = LOG && __any_sync(EVERY_LANE, range.top > g.cap), within = LOG && __all_sync(EVERY_LANE, range.bottom >= g.floor);
@@ -199,18 +202,26 @@ static __device__ __forceinline__ void store_gradient(const piece<TYPE, VECTORS>
             float dx[per];
             uint32_t w[4];
 #pragma unroll
-            for (int j = 0; j < per; j++) dx[j] = gradient(y.get(v * per + j), dy.get(v * per + j));
+            for (int j = 0; j < per; j++) {
+                const float x = gradient(y.get(v * per + j), dy.get(v * per + j));
+                dx[j] = TYPE == ELEMENT_FLOAT16 ? x : without_subnormals(x); /* float16's are below 2^-25, and packed as +0 */
+            }
 #pragma unroll
             for (int j = 0; j < 4; j++) w[j] = packed<TYPE>::pack(dx + j * (per / 4));
-            if (left > v * step) __stcs(to + v * lanes, make_uint4(w[0], w[1], w[2], w[3]));
+            const uint4 packed_words = make_uint4(w[0], w[1], w[2], w[3]);
+            if (left <= v * step) continue;
+            if (KEPT)
+                to[v * lanes] = packed_words;
+            else
+                __stcs(to + v * lanes, packed_words);
         }
     };
     if (!LOG)
-        store_all([&](float a, float b) { return softmax_gradient(g, a, b); });
+        store_all([&](float a, float b) { return softmax_gradient_as_is(g, a, b); });
     else if (within)
-        store_all([&](float a, float b) { return log_softmax_gradient_within<true>(g, a, b); });
+        store_all([&](float a, float b) { return log_softmax_gradient_within_as_is<true>(g, a, b); });
     else
-        store_all([&](float a, float b) { return log_softmax_gradient_within<false>(g, a, b); });
+        store_all([&](float a, float b) { return log_softmax_gradient_within_as_is<false>(g, a, b); });
 }
 
 /* ---- Kernels ------------------------------------------------------------------------------------------------------------------------------ */
@@ -244,7 +255,7 @@ static __global__ void __launch_bounds__(32 * GROUP_WARPS, 3) row_groups(const _
     fetch(y, address(job.x), shape, 0, place, lanes, 0);
     fetch(dy, address(job.dy), shape, 0, place, lanes, 0);
     const row_sum sum = read_digits(sum_block<LOG, false>(y, dy, lanes, range));
-    store_gradient<LOG>(y, dy, gradient_of<float>(LOG, sum.sum), range, sum.flags, address(job.out), shape, as_float, 0, place, lanes);
+    store_gradient<LOG, false>(y, dy, gradient_of<float>(LOG, sum.sum), range, sum.flags, address(job.out), shape, as_float, 0, place, lanes);
 }
 
 /* What a thread block's warps tell each other. */
@@ -318,7 +329,7 @@ static __device__ __forceinline__ void rows_of_blocks(const softmax_job &job, co
         if (p.warp == reader) read_out<LOG>(board, p.warps, p.rank, p.cluster, turn);
         __syncthreads();
         char *out = STREAM ? flat_row(job.out, row) : row_of(job, job.out, row);
-        store_gradient<LOG>(y, dy, board.gradient, range, board.flags, out, its, as_float, p.first, lane, 32);
+        store_gradient<LOG, STREAM && !LOG>(y, dy, board.gradient, range, board.flags, out, its, as_float, p.first, lane, 32);
     }
 }
 

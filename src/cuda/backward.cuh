@@ -36,10 +36,15 @@ template <typename REAL> static __device__ gradient_of_sum<REAL> softmax_gradien
     return g;
 }
 
-/* y (dy - hi) - y lo, +0 below the smallest normal and where y = 0 */
+/* y (dy - hi) - y lo, subnormal or -0 as it may be */
+template <typename REAL> static __device__ __forceinline__ REAL softmax_gradient_as_is(const gradient_of_sum<REAL> &g, REAL y, REAL dy) {
+    if (g.huge) return 4 * (y * (dy * (REAL)0.25 - g.hi));
+    return real<REAL>::fused(y, dy - g.hi, y * g.lo);
+}
+
+/* The same, +0 below the smallest normal and where y = 0 */
 template <typename REAL> static __device__ __forceinline__ REAL softmax_gradient(const gradient_of_sum<REAL> &g, REAL y, REAL dy) {
-    if (g.huge) return without_subnormals(4 * (y * (dy * (REAL)0.25 - g.hi)));
-    return without_subnormals(real<REAL>::fused(y, dy - g.hi, y * g.lo));
+    return without_subnormals(softmax_gradient_as_is(g, y, dy));
 }
 
 /* e^y sum = e^y 2^e (sum 2^-e), 1 <= |sum 2^-e| < 2 */
@@ -73,10 +78,11 @@ template <typename REAL> static __device__ __forceinline__ REAL log_softmax_grad
     return without_subnormals(y >= -real<REAL>::largest() ? b : 0);
 }
 
-/* The same with fewer instructions, where y is not above the cap, and where dy is 0 if y is -inf. ABOVE_FLOOR: where y is not below the floor. */
-template <bool ABOVE_FLOOR> static __device__ __forceinline__ float log_softmax_gradient_within(const gradient_of_sum<float> &g, float y, float dy) {
+/* The same with fewer instructions, subnormal or -0 as it may be, where y is not above the cap, and where dy is 0 if y is -inf. ABOVE_FLOOR: where y
+ * is not below the floor. */
+template <bool ABOVE_FLOOR> static __device__ __forceinline__ float log_softmax_gradient_within_as_is(const gradient_of_sum<float> &g, float y, float dy) {
     const float v = term32_fast(ABOVE_FLOOR || y >= g.floor ? y : g.zero, 0.0f, g.magic, ARITHMETIC_32).v;
-    return without_subnormals(fmaf(v, g.hi, fmaf(v, g.lo, dy)));
+    return fmaf(v, g.hi, fmaf(v, g.lo, dy));
 }
 
 template <typename REAL> static __device__ gradient_of_sum<REAL> gradient_of(bool is_log, pair sum) {
