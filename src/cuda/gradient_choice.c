@@ -97,15 +97,9 @@ static int can_record(const softmax_job *job)
     return one;
 }
 
-/* Whether thread blocks of so many warps, of 128 registers a thread, leave no place on a multiprocessor, or next to none. */
-static int fill_multiprocessors(int warps)
-{
-    return warps <= 5 || MOST_WARPS % warps == 0;
-}
-
 /* How rows come: docs/results. A stream of rows hides exchanges and long chains of instructions; what many short-lived thread blocks ask for lies
- * closer together in memory, which is worth more to backwards of float32 where enough of them run. Where one thread block is all that runs on a
- * multiprocessor, 16-bit rows come two ahead. */
+ * closer together in memory, which is worth more to backwards of float32 where enough of them run: 16 warps of 128 registers a thread fill a
+ * multiprocessor. 16-bit rows come two ahead where one thread block is all that runs there, or its like leave room. */
 static void choose_turns(const softmax_job *job, const cuda_device *device, cuda_shape *shape)
 {
     int loss = job->op == OPERATION_CROSS_ENTROPY, wide = job->x.type == ELEMENT_FLOAT32;
@@ -121,7 +115,7 @@ static void choose_turns(const softmax_job *job, const cuda_device *device, cuda
     if (loss || shape->cluster > 1)
         shape->stages = loss || wide ? 1 : 2;
     else
-        shape->stages = wide ? !fill_multiprocessors(shape->warps) : shape->warps > MOST_WARPS / 2 ? 2 : 1;
+        shape->stages = wide ? shape->warps > 8 && shape->warps < 15 : shape->warps > 5 && shape->warps != 8 ? 2 : 1;
 }
 
 int softmax_cuda_choose_gradient(const softmax_job *job, const cuda_device *device, cuda_kernel wanted,
