@@ -122,7 +122,8 @@ static ALWAYS_INLINE void read_groups(lanes_float *s, int groups, arithmetic kin
 
 APART void read_lanes_float(lanes_float *s, int groups, arithmetic kind, lane_want want) {
 #if defined(VECTOR_PIPELINE)
-    for (; groups >= 4 && want == LANE_FACTOR; groups -= 4, s += 4) read_groups(s, 4, kind, LANE_FACTOR);
+    for (; groups >= 4; groups -= 4, s += 4)
+        want == LANE_FACTOR ? read_groups(s, 4, kind, LANE_FACTOR) : read_groups(s, 4, kind, want);
 #endif
     for (; groups >= 2; groups -= 2, s += 2)
         want == LANE_FACTOR ? read_groups(s, 2, kind, LANE_FACTOR) : read_groups(s, 2, kind, want);

@@ -13,7 +13,7 @@ static int64_t plain_rows_double(const softmax_job *job, int64_t first, int64_t 
 #if defined(VECTOR_PIPELINE)
 
 #define PLAIN_GROUPS 8
-#define PLAIN_VECTORS 128 /* of a batch: its terms, its scores and its results share the first-level cache */
+#define PLAIN_VECTORS 256 /* of a batch: terms of 16 KB */
 
 /* Groups of VF_LANES rows. */
 typedef struct plain_batch {
