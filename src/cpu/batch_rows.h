@@ -134,6 +134,28 @@ static int NAME(batch_logs)(const NAME(batch) *b, const int *of, const int *at, 
     return 1;
 }
 
+/* The same of softmax, past the caches. */
+static int NAME(batch_results)(const NAME(batch) *b, const int *of, const int *at, const NAME(batch_rows) *before, const softmax_job *job, REAL *kept,
+                               NAME(late_result) *late) {
+    if (!before || job->op != OPERATION_SOFTMAX || !b->usual || !kept) return 0;
+    for (int j = 0; j < b->blocks; j++) {
+        const NAME(row_result) *r = &before->r[of[j]];
+        const NAME(place_of_block) *place = &before->place[of[j] * before->blocks + at[j]];
+        NAME(late_result) its = {NAME(batch_terms)(before, job, kept, of[j], at[j]), (REAL *)(void *)NAME(batch_out)(job, before->row + of[j], at[j]), 0, 0, 0, -1};
+        NAME(factor) f;
+        int equal;
+        if (r->constant || !NAME(logs_may_wait)(b->row[j].count, its.y, 1, job->kind)) return 0;
+        if (NAME(factor_of_block)(r, job->kind, place, &equal, &f) != FACTOR_USUAL || !NAME(block_is_calm)(r, &f, place, equal)) return 0;
+        NAME(leave_bias_out)(&f);
+        its.hi = f.hi;
+        its.lo = f.lo;
+        its.most = f.most;
+        if (equal) its.at = place->at;
+        late[j] = its;
+    }
+    return 1;
+}
+
 /* Terms and sums of a batch, in turn with the results of the group before (NULL: none). */
 static void NAME(run_batch)(NAME(batch) *b, const int *of, const int *at, NAME(batch_rows) *g, NAME(batch_sum) *sum, const softmax_job *job,
                             const NAME(batch_rows) *before, REAL *kept, int streams, NAME(line) *line) {
@@ -142,6 +164,12 @@ static void NAME(run_batch)(NAME(batch) *b, const int *of, const int *at, NAME(b
     NAME(batch_begin)(b, job->kind);
     if (NAME(batch_logs)(b, of, at, before, job, streams, log)) {
         NAME(terms_and_logs)(b->row, b->blocks, log, streams);
+        NAME(add_batch)(b, of, at, g, sum, job->kind);
+        return;
+    }
+    NAME(late_result) late[LANES];
+    if (streams && NAME(batch_results)(b, of, at, before, job, kept, late)) {
+        NAME(terms_and_results)(b->row, b->blocks, late);
         NAME(add_batch)(b, of, at, g, sum, job->kind);
         return;
     }
@@ -207,6 +235,10 @@ static NAME(row_result) NAME(result_of_batch_sum)(const NAME(batch_sum) *sum, co
     return r;
 }
 
+#if !defined(BATCH_BYTES)
+#define BATCH_BYTES 65536 /* of a batch's terms where results go past the caches */
+#endif
+
 #define PIPED_COLUMNS 128 /* blocks from so many on are in batches with whole ones */
 
 static void NAME(rows_in_batches)(const softmax_job *job, int64_t first, int64_t last, REAL *kept, int streams) {
@@ -217,13 +249,13 @@ static void NAME(rows_in_batches)(const softmax_job *job, int64_t first, int64_t
     NAME(line) line;
     const int blocks = (int)((job->columns + SOFTMAX_BLOCK_COLUMNS - 1) / SOFTMAX_BLOCK_COLUMNS);
     const int full = blocks - (job->columns - (int64_t)(blocks - 1) * SOFTMAX_BLOCK_COLUMNS < PIPED_COLUMNS);
-    const int most = streams ? GROUP_BYTES / (int)(SOFTMAX_BLOCK_COLUMNS * sizeof(REAL)) : LANES;
+    const int block_bytes = (int)(SOFTMAX_BLOCK_COLUMNS * sizeof(REAL)), most = streams && BATCH_BYTES / block_bytes < LANES ? BATCH_BYTES / block_bytes : LANES;
     const int rows = full > most ? 1 : most / full;
     line.at = NULL;
     for (int64_t row = first; row < last; row += rows) {
         NAME(batch_rows) *g = &group[before == &group[0]];
         g->keeps = job->op == OPERATION_SOFTMAX;
-        g->ahead = streams ? GROUP_BYTES : AHEAD_BYTES;
+        g->ahead = streams ? most * block_bytes : AHEAD_BYTES;
         g->first = 0;
         g->places = KEPT_BLOCKS;
         g->place = place[g == &group[1]];

@@ -122,6 +122,14 @@ static void NAME(terms_and_logs)(NAME(term_row) *row, int rows, const NAME(late_
     NAME(end_padding)(row, rows);
 }
 
+/* ... and the results of as many that wait. */
+static void NAME(terms_and_results)(NAME(term_row) *row, int rows, const NAME(late_result) *late) {
+    NAME(piped_rows_and_results)(row, rows, late);
+    NAME(end_padding)(row, rows);
+    for (int i = 0; i < rows; i++)
+        if (late[i].at >= 0) late[i].y[late[i].at] = late[i].most;
+}
+
 /* The terms of several rows or blocks, all of them seen through masks or none; values into their v where `stores`. */
 static void NAME(terms_of_rows)(NAME(term_row) *row, int rows, int stores, arithmetic kind) {
 #if defined(VECTOR_PIPELINE)

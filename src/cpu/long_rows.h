@@ -3,7 +3,7 @@
  * computes digits; it begins with the last blocks, for they are in the caches still. A template like block.h; the bits are forward.h's. */
 
 #if !defined(LONG_BATCH)
-#define LONG_BATCH 4 /* blocks: the first-level cache holds them */
+#define LONG_BATCH (LANES < 8 ? LANES : 8) /* blocks: the first-level cache holds them */
 #endif
 #if !defined(LONG_AHEAD)
 #define LONG_AHEAD 2 /* blocks before the one whose results are written */

@@ -55,6 +55,27 @@ typedef struct late_log_double {
     double minus_log;
 } late_log_double;
 
+/* Terms v that wait for their row's factor: y = v factor, past the caches, a factor without the bias. The largest of them does not come from its term. */
+typedef struct late_result_float {
+    const float *v; /* where the terms of the row beside it go: a vector is read before it is overwritten */
+    float *y;
+    float hi;
+    float lo;
+    float most;
+    int at; /* the largest's column; -1: in no column of this row */
+} late_result_float;
+
+typedef struct late_result_double {
+    const double *v;
+    double *y;
+    double hi;
+    double lo;
+    double most;
+    int at;
+} late_result_double;
+
+static inline void piped_rows_and_results_double(term_row_double *row, int rows, const late_result_double *late) { (void)row, (void)rows, (void)late; }
+
 static inline void piped_rows_and_logs_double(term_row_double *row, int rows, const late_log_double *log, int streams) {
     (void)row, (void)rows, (void)log, (void)streams;
 }
@@ -193,10 +214,16 @@ static ALWAYS_INLINE const uint8_t *whole_mask(const uint8_t *mask, int count, u
     return part;
 }
 
+static ALWAYS_INLINE void late_result_step(const late_result_float *late, int64_t i) {
+    const vf v = vf_load(late->v + i);
+    vf_stream(late->y + i, vf_fma(v, vf_set(late->hi), vf_mul(v, vf_set(late->lo))));
+}
+
 /* Rows one after another without emptying the pipeline between them: the next one's vectors enter while the last of this one leave. A row's
  * last vector, which may be shorter, is the first that enters. masked: all are seen through masks. logs: NULL, or as many rows that wait for their
  * results, of as many columns. */
-static ALWAYS_INLINE void piped_rows_loop(term_row_float *row, int rows, int stores, int masked, const late_log_float *logs, int streams) {
+static ALWAYS_INLINE void piped_rows_loop(term_row_float *row, int rows, int stores, int masked, const late_log_float *logs, int streams,
+                                          const late_result_float *results) {
     static const float nothing[4 * VF_LANES];
     uint8_t end_mask[VF_LANES] = {0};
     float nowhere[4 * VF_LANES], *v = nowhere;
@@ -212,7 +239,10 @@ static ALWAYS_INLINE void piped_rows_loop(term_row_float *row, int rows, int sto
         ahead_lines ahead = {(uintptr_t)nothing, 0};
         late_log_float log = {0};
         const int late = logs && i < rows;
+        late_result_float result = {0};
+        const int finishes = results && i < rows;
         if (late) log = logs[i];
+        if (finishes) result = results[i];
         if (i < rows) {
             rest = (row[i].count - 1) % VF_LANES + 1;
             z = row[i].z;
@@ -227,6 +257,11 @@ static ALWAYS_INLINE void piped_rows_loop(term_row_float *row, int rows, int sto
         }
         for (int j = 0; j < 4; j++) prefetch_next(&ahead);
         const vf rest_z = vf_load_part(end, rest, -INFINITY);
+        if (finishes) {
+            const int last_at = (int)(end - z);
+            late_result_step(&result, last_at);
+            for (int j = 0; j < 3; j++) late_result_step(&result, j * step);
+        }
         term_pipeline_step(&p, masked ? vf_masked(rest_z, last) : rest_z, v, stored, 0, 4);
         term_pipeline_step(&p, masked ? vf_load_where(z, seen_f(mask), p.floors) : vf_load(z), v + step, stored, 0, 4);
         term_pipeline_step(&p, masked ? vf_load_where(z + step, seen_f(mask + step), p.floors) : vf_load(z + step), v + 2 * step, stored, 0, 4);
@@ -240,6 +275,7 @@ static ALWAYS_INLINE void piped_rows_loop(term_row_float *row, int rows, int sto
         p.low = vi_zero();
         if (late) late_log_step(&log, streams);
         z += 3 * step;
+        if (finishes) result.v += 3 * step, result.y += 3 * step;
         if (masked) mask += 3 * step;
         vm seen = masked && z < end ? seen_f(mask) : vm_none();
         for (; z < end; z += step) {
@@ -249,6 +285,8 @@ static ALWAYS_INLINE void piped_rows_loop(term_row_float *row, int rows, int sto
             prefetch_next(&ahead);
             term_pipeline_step(&p, next, v, stored, 0, 4);
             if (logs) late_log_step(&log, streams);
+            if (results) late_result_step(&result, 0);
+            if (results) result.v += step, result.y += step;
             if (stores) v += step;
         }
     }
@@ -307,16 +345,20 @@ static inline int piped_pieces_float(const term_piece_float *piece, int pieces, 
 #define PIPED_ROW_LEAST (3 * VF_LANES + 1) /* columns: three whole vectors after the first to enter */
 
 static NOINLINE void piped_rows(term_row_float *row, int rows, int stores) {
-    stores ? piped_rows_loop(row, rows, 1, 0, NULL, 0) : piped_rows_loop(row, rows, 0, 0, NULL, 0);
+    stores ? piped_rows_loop(row, rows, 1, 0, NULL, 0, NULL) : piped_rows_loop(row, rows, 0, 0, NULL, 0, NULL);
 }
 
 /* All seen through masks. */
 static NOINLINE void piped_seen_rows(term_row_float *row, int rows, int stores) {
-    stores ? piped_rows_loop(row, rows, 1, 1, NULL, 0) : piped_rows_loop(row, rows, 0, 1, NULL, 0);
+    stores ? piped_rows_loop(row, rows, 1, 1, NULL, 0, NULL) : piped_rows_loop(row, rows, 0, 1, NULL, 0, NULL);
+}
+
+static NOINLINE void piped_rows_and_results_float(term_row_float *row, int rows, const late_result_float *late) {
+    piped_rows_loop(row, rows, 1, 0, NULL, 0, late);
 }
 
 static NOINLINE void piped_rows_and_logs_float(term_row_float *row, int rows, const late_log_float *logs, int streams) {
-    streams ? piped_rows_loop(row, rows, 0, 0, logs, 1) : piped_rows_loop(row, rows, 0, 0, logs, 0);
+    streams ? piped_rows_loop(row, rows, 0, 0, logs, 1, NULL) : piped_rows_loop(row, rows, 0, 0, logs, 0, NULL);
 }
 
 #else
@@ -325,6 +367,8 @@ static inline int piped_pieces_float(const term_piece_float *piece, int pieces, 
     (void)piece, (void)pieces, (void)stores, (void)kind;
     return 0;
 }
+
+static inline void piped_rows_and_results_float(term_row_float *row, int rows, const late_result_float *late) { (void)row, (void)rows, (void)late; }
 
 static inline void piped_rows_and_logs_float(term_row_float *row, int rows, const late_log_float *logs, int streams) {
     (void)row, (void)rows, (void)logs, (void)streams;
