@@ -145,7 +145,7 @@ static int NAME(batch_results)(const NAME(batch) *b, const int *of, const int *a
         NAME(factor) f;
         int equal;
         if (r->constant || !NAME(logs_may_wait)(b->row[j].count, its.y, 1, job->kind)) return 0;
-        if (NAME(factor_of_block)(r, job->kind, place, &equal, &f) != FACTOR_USUAL || !NAME(block_is_calm)(r, &f, place, equal)) return 0;
+        if (NAME(factor_of_block)(r, job->kind, place, &equal, &f) != FACTOR_USUAL || NAME(care_of_block)(r, &f, place, equal) != CALM) return 0;
         NAME(leave_bias_out)(&f);
         its.hi = f.hi;
         its.lo = f.lo;
