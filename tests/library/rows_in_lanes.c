@@ -33,7 +33,8 @@ static char scores[LARGEST * 8], bias[LARGEST * 8], expected[LARGEST * 8];
 static uint8_t mask[LARGEST];
 static int32_t lengths[LARGEST];
 /* As the call under test has them. */
-static char placed[LARGEST * 8], placed_bias[LARGEST * 8], result[LARGEST * 8];
+static _Alignas(64) char placed[LARGEST * 8], result[LARGEST * 8];
+static char placed_bias[LARGEST * 8];
 static uint8_t placed_mask[LARGEST];
 
 static uint64_t seed = 1;
@@ -295,9 +296,9 @@ static void long_rows(const char *isa)
 /* Float32 rows without options, more than a group or a batch has: results may be written with the next rows' terms. */
 static void rows_that_wait(const char *isa)
 {
-    static const int64_t widths[] = {80, 256, 1000, 1008, 1024, 1040, 1088, 2048, 3104, 3168};
+    static const int64_t widths[] = {80, 256, 1000, 1008, 1024, 1040, 1088, 2048, 3104, 3168, 4096};
     problem p;
-    for (int i = 0; i < 10; i++)
+    for (int i = 0; i < 11; i++)
         for (int again = 0; again < 8; again++) {
             choose(&p);
             p.in = p.out = float_format_of(SOFTMAX_FLOAT32);
@@ -306,6 +307,7 @@ static void rows_that_wait(const char *isa)
             p.in_place = again % 2;
             p.given = PLAIN;
             p.gap = 0;
+            p.streaming = !p.in_place && below(3) ? SOFTMAX_STREAMING_ALWAYS : SOFTMAX_STREAMING_CHOOSE;
             p.outer = 37;
             p.inner = 1;
             p.columns = widths[i];
