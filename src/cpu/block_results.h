@@ -87,13 +87,14 @@ static SMALL_INLINE VECTOR NAME(result)(VECTOR v, VECTOR hi, VECTOR lo, const NA
     return NAME(ended)(v, w, f, calm);
 }
 
-/* Four vectors from v on: few reach `cut`, so that one comparison of the largest tells for all. */
-static SMALL_INLINE void NAME(four_results)(const REAL *v, VECTOR hi, VECTOR lo, const NAME(factor) *f, int calm, int is_short, VECTOR y[4]) {
+/* Four vectors from v on: few reach `cut`, so that one comparison of the largest tells for all; not where `often` one does, for a processor guesses
+ * wrong there. */
+static SMALL_INLINE void NAME(four_results)(const REAL *v, VECTOR hi, VECTOR lo, const NAME(factor) *f, int calm, int is_short, int often, VECTOR y[4]) {
     const VECTOR a = V(held)(V(load)(v)), b = V(held)(V(load)(v + LANES)), c = V(held)(V(load)(v + 2 * LANES)), d = V(held)(V(load)(v + 3 * LANES));
     const VECTOR cut = V(set)(f->cut), most = V(set)(f->most);
     VECTOR p = NAME(times_factor)(a, hi, lo, is_short), q = NAME(times_factor)(b, hi, lo, is_short);
     VECTOR r = NAME(times_factor)(c, hi, lo, is_short), s = NAME(times_factor)(d, hi, lo, is_short);
-    if (!(calm & (CALM | EDGE)) && vm_any(V(or_at_least)(vm_none(), V(max)(V(max)(p, q), V(max)(r, s)), cut))) {
+    if (!(calm & (CALM | EDGE)) && (often || vm_any(V(or_at_least)(vm_none(), V(max)(V(max)(p, q), V(max)(r, s)), cut)))) {
         p = V(raise)(p, cut, most);
         q = V(raise)(q, cut, most);
         r = V(raise)(r, cut, most);
@@ -110,6 +111,7 @@ static SMALL_INLINE void NAME(put)(REAL *y, VECTOR a, int streams) { streams ? V
 static ALWAYS_INLINE void NAME(results_loop)(const REAL *v, int count, const NAME(factor) *factor, REAL *y, int calm, int is_short, int streams) {
     const NAME(factor) own = *factor, *f = &own; /* which no store may change: it stays in registers */
     const VECTOR hi = V(set)(f->hi), lo = V(set)(f->lo);
+    const int often = count <= SOFTMAX_BLOCK_COLUMNS / 2; /* a short row's maximum is always near */
     int i = 0;
     if (streams) {
         i = NAME(columns_to_alignment)(y);
@@ -118,7 +120,7 @@ static ALWAYS_INLINE void NAME(results_loop)(const REAL *v, int count, const NAM
     }
     for (; i + 4 * LANES <= count; i += 4 * LANES) {
         VECTOR a[4];
-        NAME(four_results)(v + i, hi, lo, f, calm, is_short, a);
+        NAME(four_results)(v + i, hi, lo, f, calm, is_short, often, a);
         NAME(put)(y + i, a[0], streams);
         NAME(put)(y + i + LANES, a[1], streams);
         NAME(put)(y + i + 2 * LANES, a[2], streams);
