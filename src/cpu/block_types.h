@@ -103,6 +103,7 @@ static inline vd zero_floors_double(vd kb, arithmetic kind) {
 #include "strips.h"
 #include "backward_pipeline.h"
 #include "backward.h"
+#include "backward_strips.h"
 #include "cross_entropy.h"
 #include "template_end.h"
 
@@ -171,6 +172,7 @@ static inline double unbiased_double(double y) { return bits_double(double_bits(
 #include "block_rows.h"
 #include "strips.h"
 #include "backward.h"
+#include "backward_strips.h"
 #include "cross_entropy.h"
 #include "template_end.h"
 

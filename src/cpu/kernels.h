@@ -49,6 +49,12 @@ static int are_strips(const softmax_job *job) {
            are_side_by_side(job, &job->x) && are_side_by_side(job, &job->out);
 }
 
+/* Backwards of rows that lie side by side, a few of which have room in scratch memory. */
+static int are_backward_strips(const softmax_job *job) {
+    if (!is_backward(job) || job->columns < 4 || job->shape[job->dimensions - 1] < (is_double(job) ? VD_LANES : VF_LANES) / 2) return 0;
+    return are_side_by_side(job, &job->x) && are_side_by_side(job, &job->dy) && are_side_by_side(job, &job->out) && !is_contiguous(&job->x) &&
+           (is_double(job) ? rows_can_turn_double(job) : rows_can_turn_float(job));
+}
 
 static void run_rows(const softmax_job *job, int64_t first, int64_t last, const loss_divisors *divisors, loss_totals *totals) {
     if (are_strips(job)) {
@@ -62,6 +68,8 @@ static void run_rows(const softmax_job *job, int64_t first, int64_t last, const 
     if (job->op == OPERATION_CROSS_ENTROPY)
         is_double(job) ? cross_entropy_rows_double(job, first, last, divisors, totals)
                        : cross_entropy_rows_float(job, first, last, divisors, totals);
+    else if (are_backward_strips(job))
+        is_double(job) ? backward_strips_double(job, first, last) : backward_strips_float(job, first, last);
     else if (is_backward(job))
         is_double(job) ? backward_rows_double(job, first, last) : backward_rows_float(job, first, last);
     else if (!take_half_rows(job, first, last))
