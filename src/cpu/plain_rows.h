@@ -15,6 +15,8 @@ static int64_t plain_rows_double(const softmax_job *job, int64_t first, int64_t 
 #define PLAIN_GROUPS 8
 #define PLAIN_VECTORS 256 /* of a batch: terms of 16 KB */
 
+#define PLAIN_BEFORE 4    /* vectors: where a pipeline stores before its first vector leaves */
+
 /* Groups of VF_LANES rows. */
 typedef struct plain_batch {
     const float *x;
@@ -28,10 +30,11 @@ typedef struct plain_batch {
     vf floors[PLAIN_GROUPS];
     int calm[PLAIN_GROUPS]; /* no result is near the smallest normal number */
     lanes_float s[PLAIN_GROUPS];
-    float before[4 * VF_LANES]; /* where a pipeline stores before its first vector leaves */
-    float tile[PLAIN_VECTORS * VF_LANES];
+    float room[(PLAIN_BEFORE + PLAIN_VECTORS) * VF_LANES]; /* plain_tile */
     float rows[SHORT_COLUMNS * VF_LANES]; /* results on their way past the caches */
 } plain_batch;
+
+static inline float *plain_tile(plain_batch *b) { return b->room + PLAIN_BEFORE * VF_LANES; }
 
 /* Whether all of a job's rows are such; they lie in one dimension. */
 static int rows_are_plain(const softmax_job *job) {
@@ -59,7 +62,7 @@ static ALWAYS_INLINE void extremes_of_four(const vf z[4], vf *first, vf *second,
 static ALWAYS_INLINE vm plain_scan(plain_batch *b, int group) {
     const int columns = b->columns, rest = columns % 4;
     const float *x = b->x + group * VF_LANES * b->pitch;
-    float *tile = b->tile + group * VF_LANES * columns;
+    float *tile = plain_tile(b) + group * VF_LANES * columns;
     lanes_float *s = &b->s[group];
     vf first = vf_set(-INFINITY), second = first, least = vf_set(INFINITY), sum = vf_set(0.0f), z[4];
     int j = 0;
@@ -103,8 +106,8 @@ static ALWAYS_INLINE void plain_begin(plain_batch *b, int group) {
 static ALWAYS_INLINE void plain_terms_loop(plain_batch *b, int stores) {
     const int step = VF_LANES, stored = stores ? VF_LANES : 0, columns = b->columns;
     ahead_lines ahead = {(uintptr_t)(b->x + b->groups * VF_LANES * b->pitch), b->pitch == columns ? 64 : 0};
-    const float *z = b->tile;
-    float *v = b->tile - 3 * step;
+    const float *z = plain_tile(b);
+    float *v = plain_tile(b) - 3 * step;
     lanes_float *s = b->s;
     term_pipeline p;
     p.t1 = p.r1 = p.low1 = p.rr1 = p.s2 = p.p2 = p.rr2 = p.r2 = p.low2 = p.s3 = p.w3 = p.q3 = p.r3 = p.s4 = p.w4 = p.r4 = p.a4 = vf_set(0.0f);
@@ -158,7 +161,7 @@ static ALWAYS_INLINE vf plain_result(const plain_factor *f, const float *v, int 
 /* A group's results, to rows at y. */
 static ALWAYS_INLINE void plain_results(const plain_batch *b, int group, float *y, int64_t pitch, int want_log, int calm, int streams) {
     const lanes_float *s = &b->s[group];
-    const float *v = b->tile + group * VF_LANES * b->columns;
+    const float *v = b->room + (PLAIN_BEFORE + group * b->columns) * VF_LANES;
     const int columns = b->columns;
     plain_factor f = {s->first, s->first, s->first, s->first, s->first, s->first};
     vf column[16];
