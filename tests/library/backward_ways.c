@@ -1,5 +1,6 @@
 /* The ways that a backward's block may take (digits that may be left out, gradients without comparisons) are told
- * apart by values: results have the bits of portable C's, which compares always, and of rows of two blocks, whose second has nothing to add. */
+ * apart by values: results have the bits of portable C's, which compares always, of rows of two blocks, whose second has nothing to add, and of
+ * rows that lie side by side, with the axis first. */
 #include "oracle/check.h"
 
 #include <softmax.h>
@@ -9,10 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ROWS = 13, COLUMNS = 1024, WIDE = 2048, KINDS = 12 };
+enum { ROWS = 13, COLUMNS = 1024, WIDE = 2048, KINDS = 12, BESIDE = 48 }; /* BESIDE: whole vectors of neighbours, whole lines */
 
 static float y[ROWS * COLUMNS], dy[ROWS * COLUMNS], expected[ROWS * COLUMNS], wide_y[ROWS * WIDE], wide_dy[ROWS * WIDE];
 static _Alignas(64) float dx[ROWS * COLUMNS], wide_dx[ROWS * WIDE]; /* whole lines */
+static _Alignas(64) float beside_y[COLUMNS * BESIDE], beside_dy[COLUMNS * BESIDE], beside_dx[COLUMNS * BESIDE];
 static uint64_t seed = 1;
 
 static float uniform(void)
@@ -90,6 +92,32 @@ static void compare_wide(int of_log, const char *isa, int streaming)
           wrong, ROWS);
 }
 
+/* The rows side by side, again and again: column c of neighbour i is element (c, i). */
+static void compare_beside(int of_log, int columns, const char *isa, int streaming)
+{
+    int64_t shape[2] = {columns, BESIDE};
+    const DLDevice cpu = {kDLCPU, 0};
+    const DLDataType type = {kDLFloat, 32, 1};
+    const DLTensor its_y = {beside_y, cpu, 2, type, shape, NULL, 0}, its_dy = {beside_dy, cpu, 2, type, shape, NULL, 0};
+    DLTensor to = {beside_dx, cpu, 2, type, shape, NULL, 0};
+    softmax_options o = SOFTMAX_OPTIONS_INIT;
+    int wrong = 0;
+    o.threads = 1;
+    o.isa = isa;
+    o.streaming = streaming;
+    for (int c = 0; c < columns; c++)
+        for (int i = 0; i < BESIDE; i++) {
+            beside_y[c * BESIDE + i] = y[i % ROWS * columns + c];
+            beside_dy[c * BESIDE + i] = dy[i % ROWS * columns + c];
+        }
+    memset(beside_dx, 0x5e, sizeof beside_dx);
+    CHECK((of_log ? softmax_log_softmax_backward : softmax_softmax_backward)(&its_y, &its_dy, &to, 0, &o) == SOFTMAX_OK, "%s: no result", isa);
+    for (int c = 0; c < columns; c++)
+        for (int i = 0; i < BESIDE; i++) wrong += memcmp(beside_dx + c * BESIDE + i, expected + i % ROWS * columns + c, sizeof *dx) != 0;
+    CHECK(wrong == 0, "%s of %d columns, side by side, %s, streaming %d: %d of %d results differ", of_log ? "log_softmax" : "softmax", columns, isa,
+          streaming, wrong, columns * BESIDE);
+}
+
 int main(void)
 {
     static const int widths[] = {1, 15, 64, 100, 257, 1000, COLUMNS};
@@ -101,6 +129,8 @@ int main(void)
             for (int i = 0; i < softmax_isa_count(); i++) {
                 if (!softmax_isa_available(i)) continue;
                 compare(of_log, widths[w], softmax_isa_name(i));
+                compare_beside(of_log, widths[w], softmax_isa_name(i), SOFTMAX_STREAMING_NEVER);
+                compare_beside(of_log, widths[w], softmax_isa_name(i), SOFTMAX_STREAMING_ALWAYS);
                 if (widths[w] != COLUMNS) continue;
                 compare_wide(of_log, softmax_isa_name(i), SOFTMAX_STREAMING_NEVER);
                 compare_wide(of_log, softmax_isa_name(i), SOFTMAX_STREAMING_ALWAYS);
