@@ -74,23 +74,26 @@ static ALWAYS_INLINE void NAME(lane_terms_end)(NAME(lanes) *s, const NAME(lane_t
     s->low = I(sub)(I(load)(low), I(sub)(t->top_low, I(set)(NAME(bits_of)(LOW_MAGIC))));
 }
 
+/* Takes one, or two, columns into the two largest and the sum. */
+static ALWAYS_INLINE void NAME(scan_one)(VECTOR x, VECTOR *first, VECTOR *second, VECTOR *sum) {
+    *second = V(max)(*second, V(min)(*first, x));
+    *first = V(max)(*first, x);
+    *sum = V(add)(*sum, x);
+}
+
+static ALWAYS_INLINE void NAME(scan_two)(VECTOR x, VECTOR y, VECTOR *first, VECTOR *second, VECTOR *sum) {
+    const VECTOR high = V(max)(x, y), low = V(min)(x, y);
+    *second = V(max)(*second, V(max)(low, V(min)(*first, high)));
+    *first = V(max)(*first, high);
+    *sum = V(add)(*sum, V(add)(x, y));
+}
+
 /* Takes in `count` more columns. */
 APART void NAME(lanes_scan)(NAME(lanes) *s, const REAL *tile, int count) {
     VECTOR first = s->first, second = s->second, sum = s->sum;
     int j = 0;
-    for (; j + 2 <= count; j += 2) {
-        VECTOR x = V(load)(tile + j * LANES), y = V(load)(tile + (j + 1) * LANES);
-        VECTOR high = V(max)(x, y), low = V(min)(x, y);
-        second = V(max)(second, V(max)(low, V(min)(first, high)));
-        first = V(max)(first, high);
-        sum = V(add)(sum, V(add)(x, y));
-    }
-    if (j < count) {
-        VECTOR x = V(load)(tile + j * LANES);
-        second = V(max)(second, V(min)(first, x));
-        first = V(max)(first, x);
-        sum = V(add)(sum, x);
-    }
+    for (; j + 2 <= count; j += 2) NAME(scan_two)(V(load)(tile + j * LANES), V(load)(tile + (j + 1) * LANES), &first, &second, &sum);
+    if (j < count) NAME(scan_one)(V(load)(tile + j * LANES), &first, &second, &sum);
     s->first = first;
     s->second = second;
     s->sum = sum;

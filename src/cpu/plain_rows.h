@@ -109,9 +109,7 @@ static ALWAYS_INLINE void plain_terms_loop(plain_batch *b, int stores) {
     const float *z = plain_tile(b);
     float *v = plain_tile(b) - 3 * step;
     lanes_float *s = b->s;
-    term_pipeline p;
-    p.t1 = p.r1 = p.low1 = p.rr1 = p.s2 = p.p2 = p.rr2 = p.r2 = p.low2 = p.s3 = p.w3 = p.q3 = p.r3 = p.s4 = p.w4 = p.r4 = p.a4 = vf_set(0.0f);
-    p.high = p.low = vi_zero();
+    term_pipeline p = empty_pipeline();
     for (int g = 0; g < b->groups; g++) {
         p.magic = b->magic[g];
         p.floors = b->floors[g];

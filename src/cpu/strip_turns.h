@@ -13,19 +13,15 @@ static ALWAYS_INLINE void NAME(take_columns_typed)(const char *x, int64_t stride
     VECTOR first = s->first, second = s->second, sum = s->sum;
     int j = 0;
     for (; j + 2 <= count; j += 2, x += 2 * stride) {
-        VECTOR a = NAME(load_lanes)(x, type, n), b = NAME(load_lanes)(x + stride, type, n), high = V(max)(a, b), low = V(min)(a, b);
+        VECTOR a = NAME(load_lanes)(x, type, n), b = NAME(load_lanes)(x + stride, type, n);
         V(store)(tile + j * LANES, a);
         V(store)(tile + (j + 1) * LANES, b);
-        second = V(max)(second, V(max)(low, V(min)(first, high)));
-        first = V(max)(first, high);
-        sum = V(add)(sum, V(add)(a, b));
+        NAME(scan_two)(a, b, &first, &second, &sum);
     }
     if (j < count) {
         VECTOR a = NAME(load_lanes)(x, type, n);
         V(store)(tile + j * LANES, a);
-        second = V(max)(second, V(min)(first, a));
-        first = V(max)(first, a);
-        sum = V(add)(sum, a);
+        NAME(scan_one)(a, &first, &second, &sum);
     }
     s->first = first;
     s->second = second;

@@ -122,6 +122,15 @@ typedef struct term_pipeline {
     vi high, low;
 } term_pipeline;
 
+/* Nothing is on its way. */
+static ALWAYS_INLINE term_pipeline empty_pipeline(void) {
+    term_pipeline p;
+    p.magic = p.floors = vf_set(0.0f);
+    p.t1 = p.r1 = p.low1 = p.rr1 = p.s2 = p.p2 = p.rr2 = p.r2 = p.low2 = p.s3 = p.w3 = p.q3 = p.r3 = p.s4 = p.w4 = p.r4 = p.a4 = vf_set(0.0f);
+    p.high = p.low = vi_zero();
+    return p;
+}
+
 /* One step: a vector of scores enters, the one that entered three steps ago leaves `stored` values at v. Only stages [first, last] have a vector.
  * lows: NULL, or the scores' low parts. */
 static ALWAYS_INLINE void term_pipeline_step_low(term_pipeline *p, vf z, const vf *lows, float *v, int stored, int first, int last) {
@@ -172,12 +181,11 @@ static ALWAYS_INLINE void term_pipeline_take(term_pipeline *p, const float *z, c
 
 static ALWAYS_INLINE int piped_vectors_float(const float *z, const float *low_parts, const uint8_t *mask, int count, vf magic, vf floors,
                                              ahead_lines ahead, float *v, arithmetic kind, vi *high, vi *low) {
-    term_pipeline p;
+    term_pipeline p = empty_pipeline();
     const int step = VF_LANES, stores = v != NULL, stored = stores ? step : 0, vectors = count / step;
     if (kind != ARITHMETIC_32 || vectors < 8) return 0;
     p.magic = vf_add(magic, vf_set(127.0f)); /* an integer more: the exponent's bits come out biased */
     p.floors = floors;
-    p.t1 = p.r1 = p.low1 = p.rr1 = p.s2 = p.p2 = p.rr2 = p.r2 = p.low2 = p.s3 = p.w3 = p.q3 = p.r3 = p.s4 = p.w4 = p.r4 = p.a4 = vf_set(0.0f);
     p.high = *high, p.low = *low;
     for (int i = 0; i < PIPELINE_STAGES - 1; i++) prefetch_next(&ahead);
     term_pipeline_take(&p, z, low_parts, mask, 0, v, stored, 0);
@@ -219,6 +227,17 @@ static ALWAYS_INLINE void late_result_step(const late_result_float *late, int64_
     vf_stream(late->y + i, vf_fma(v, vf_set(late->hi), vf_mul(v, vf_set(late->lo))));
 }
 
+static ALWAYS_INLINE void late_result_next(late_result_float *late) {
+    late_result_step(late, 0);
+    late->v += VF_LANES, late->y += VF_LANES;
+}
+
+/* The vectors that go along with those a row's pipeline takes before its loop: the last, which enters first, at column last_at, and three more. */
+static ALWAYS_INLINE void late_results_begin(late_result_float *late, int last_at) {
+    late_result_step(late, last_at);
+    for (int j = 0; j < 3; j++) late_result_next(late);
+}
+
 /* Rows one after another without emptying the pipeline between them: the next one's vectors enter while the last of this one leave. A row's
  * last vector, which may be shorter, is the first that enters. masked: all are seen through masks. logs: NULL, or as many rows that wait for their
  * results, of as many columns. */
@@ -228,10 +247,7 @@ static ALWAYS_INLINE void piped_rows_loop(term_row_float *row, int rows, int sto
     uint8_t end_mask[VF_LANES] = {0};
     float nowhere[4 * VF_LANES], *v = nowhere;
     const int step = VF_LANES, stored = stores ? VF_LANES : 0;
-    term_pipeline p;
-    p.magic = p.floors = vf_set(0.0f);
-    p.t1 = p.r1 = p.low1 = p.rr1 = p.s2 = p.p2 = p.rr2 = p.r2 = p.low2 = p.s3 = p.w3 = p.q3 = p.r3 = p.s4 = p.w4 = p.r4 = p.a4 = vf_set(0.0f);
-    p.high = p.low = vi_zero();
+    term_pipeline p = empty_pipeline();
     for (int i = 0; i <= rows; i++) { /* at `rows` nothing enters, for the last to leave */
         const float *z = nothing, *end = nothing;
         const uint8_t *mask = masked ? (const uint8_t *)nothing : NULL, *last = mask;
@@ -257,11 +273,7 @@ static ALWAYS_INLINE void piped_rows_loop(term_row_float *row, int rows, int sto
         }
         for (int j = 0; j < 4; j++) prefetch_next(&ahead);
         const vf rest_z = vf_load_part(end, rest, -INFINITY);
-        if (finishes) {
-            const int last_at = (int)(end - z);
-            late_result_step(&result, last_at);
-            for (int j = 0; j < 3; j++) late_result_step(&result, j * step);
-        }
+        if (finishes) late_results_begin(&result, (int)(end - z));
         term_pipeline_step(&p, masked ? vf_masked(rest_z, last) : rest_z, v, stored, 0, 4);
         term_pipeline_step(&p, masked ? vf_load_where(z, seen_f(mask), p.floors) : vf_load(z), v + step, stored, 0, 4);
         term_pipeline_step(&p, masked ? vf_load_where(z + step, seen_f(mask + step), p.floors) : vf_load(z + step), v + 2 * step, stored, 0, 4);
@@ -275,7 +287,6 @@ static ALWAYS_INLINE void piped_rows_loop(term_row_float *row, int rows, int sto
         p.low = vi_zero();
         if (late) late_log_step(&log, streams);
         z += 3 * step;
-        if (finishes) result.v += 3 * step, result.y += 3 * step;
         if (masked) mask += 3 * step;
         vm seen = masked && z < end ? seen_f(mask) : vm_none();
         for (; z < end; z += step) {
@@ -285,8 +296,7 @@ static ALWAYS_INLINE void piped_rows_loop(term_row_float *row, int rows, int sto
             prefetch_next(&ahead);
             term_pipeline_step(&p, next, v, stored, 0, 4);
             if (logs) late_log_step(&log, streams);
-            if (results) late_result_step(&result, 0);
-            if (results) result.v += step, result.y += step;
+            if (results) late_result_next(&result);
             if (stores) v += step;
         }
     }
@@ -297,10 +307,7 @@ static ALWAYS_INLINE void piped_pieces_loop(const term_piece_float *piece, int p
     static const float nothing[4 * VF_LANES];
     float nowhere[4 * VF_LANES], *v = nowhere;
     const int step = VF_LANES, stored = stores ? VF_LANES : 0;
-    term_pipeline p;
-    p.magic = p.floors = vf_set(0.0f);
-    p.t1 = p.r1 = p.low1 = p.rr1 = p.s2 = p.p2 = p.rr2 = p.r2 = p.low2 = p.s3 = p.w3 = p.q3 = p.r3 = p.s4 = p.w4 = p.r4 = p.a4 = vf_set(0.0f);
-    p.high = p.low = vi_zero();
+    term_pipeline p = empty_pipeline();
     for (int i = 0; i <= pieces; i++) { /* at `pieces` nothing enters, for the last to leave */
         const term_piece_float *its = i < pieces ? &piece[i] : NULL;
         const float *z = its ? its->z : nothing, *end = its ? z + its->vectors * step : z;
